@@ -1,0 +1,62 @@
+"""TorchAir: a graph-mode backend for ``torch.compile`` that converts PyTorch graphs to Ascend IR and runs them.
+
+Importing this package is cheap and has no effect: names are loaded when they are first used (PEP 562), and the
+backend names ``"torchair"`` and ``"npu"`` come from entry points.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from torchair import core, ge, inference, llm_datadist, ops, scope
+    from torchair.config import CompilerConfig
+    from torchair.convert import declare_supported, register_fx_node_ge_converter
+    from torchair.customop.check import check_operator
+    from torchair.logs import logger
+    from torchair.pipeline.backends import get_compiler, get_npu_backend
+
+__version__ = "0.1.0"
+
+#: Public name -> module that defines it.
+_HOMES = {
+    "CompilerConfig": "torchair.config",
+    "check_operator": "torchair.customop.check",
+    "declare_supported": "torchair.convert",
+    "get_compiler": "torchair.pipeline.backends",
+    "get_npu_backend": "torchair.pipeline.backends",
+    "logger": "torchair.logs",
+    "register_fx_node_ge_converter": "torchair.convert",
+}
+_SUBMODULES = ("configs", "core", "ge", "inference", "llm_datadist", "ops", "scope")
+
+__all__ = [
+    "CompilerConfig",
+    "check_operator",
+    "core",
+    "declare_supported",
+    "ge",
+    "get_compiler",
+    "get_npu_backend",
+    "inference",
+    "llm_datadist",
+    "logger",
+    "ops",
+    "register_fx_node_ge_converter",
+    "scope",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _SUBMODULES:
+        return importlib.import_module(f"{__name__}.{name}")
+    if name in _HOMES:
+        value = getattr(importlib.import_module(_HOMES[name]), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,254 @@
+"""Every exception that TorchAir raises on purpose, and :class:`Rejection`, a "no" with its reason.
+
+An error has separate facts: ``what`` happened (no run-time values, so that it can be searched for), ``why``
+(the values, one line each), ``fix`` (what to type), ``where`` (the user's source). Classes also derive from the
+built-in class that upstream raises in the same place, so existing ``except`` clauses keep working.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+__all__ = [
+    "ArgumentError",
+    "AutoConversionError",
+    "ConversionError",
+    "ConverterRegistrationError",
+    "ConverterResultError",
+    "EngineError",
+    "ExecutionError",
+    "GraphInputError",
+    "IRError",
+    "IRTextError",
+    "MissingKernelError",
+    "MutationError",
+    "NoGraphError",
+    "OutputCheckError",
+    "PassError",
+    "PrototypeArgumentCountError",
+    "PrototypeArgumentTypeError",
+    "PrototypeError",
+    "PrototypeNotFoundError",
+    "Rejection",
+    "ShapeError",
+    "TorchAirError",
+    "TypeRuleError",
+    "UnavailableFeatureError",
+    "UnconvertedOperatorsError",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """A reason why something cannot be done, as data: reports and errors collect them.
+
+    Attributes:
+        reason: What stands in the way, a sentence without a full stop.
+        fix: What the user can do about it; may be empty.
+    """
+
+    reason: str
+    fix: str = ""
+
+
+class TorchAirError(Exception):
+    """Base of all errors that TorchAir raises on purpose.
+
+    Args:
+        what: What happened, in one line without run-time values.
+        why: The facts behind it, one string a line.
+        fix: How to mend it; may have several lines and code to paste.
+        where: The user's source that led here, ``file:line, in function: code``.
+    """
+
+    code: ClassVar[str] = "TA000"
+
+    def __init__(self, what: str, *, why: str | Sequence[str] = (), fix: str = "", where: str | Sequence[str] = ()) -> None:
+        self.what = what
+        self.why = (why,) if isinstance(why, str) else tuple(why)
+        self.fix = fix
+        self.where = (where,) if isinstance(where, str) else tuple(where)
+        super().__init__(str(self))
+
+    def __str__(self) -> str:
+        lines = [f"{self.what} [{self.code}]"]
+        for title, block in (("why", self.why), ("fix", self.fix.splitlines()), ("where", self.where)):
+            lines += _section(title, block)
+        return "\n".join(lines)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Rebuild from the facts, so that an error raised in a compile worker arrives whole."""
+        return _rebuild, (type(self), self.what, self.why, self.fix, self.where)
+
+
+def _section(title: str, block: Iterable[str]) -> list[str]:
+    lines = [line for part in block if part for line in part.splitlines()]
+    return [f"  {title}:", *(f"    {line}" if line else "" for line in lines)] if lines else []
+
+
+def _rebuild(cls: type[TorchAirError], what: str, why: tuple[str, ...], fix: str, where: tuple[str, ...]) -> TorchAirError:
+    return cls(what, why=why, fix=fix, where=where)
+
+
+# --- configuration (TA1xx) ---------------------------------------------------------------------------------------
+
+
+# --- conversion (TA2xx) ------------------------------------------------------------------------------------------
+
+
+class UnconvertedOperatorsError(TorchAirError, RuntimeError):
+    """Operators of the graph have no Ascend IR form, and the user asked for an error instead of running them."""
+
+    code = "TA201"
+
+
+class ConverterRegistrationError(TorchAirError, TypeError):
+    """``register_fx_node_ge_converter`` was given something that is not one operator overload, or a bad function."""
+
+    code = "TA202"
+
+
+class ConversionError(TorchAirError, RuntimeError):
+    """A converter raised; the original exception is the cause."""
+
+    code = "TA203"
+
+
+class ConverterResultError(TorchAirError, RuntimeError):
+    """A converter returned another number or other types of results than the operator promises."""
+
+    code = "TA204"
+
+
+class AutoConversionError(TorchAirError, RuntimeError):
+    """An operator without a converter cannot be converted by its schema either."""
+
+    code = "TA205"
+
+
+class PrototypeNotFoundError(TorchAirError, RuntimeError):
+    """No Ascend IR prototype of that name is known."""
+
+    code = "TA206"
+
+
+class PrototypeError(TorchAirError, ValueError):
+    """A declared prototype is malformed, or clashes with another."""
+
+    code = "TA207"
+
+
+class PrototypeArgumentTypeError(TorchAirError, TypeError):
+    """An argument of an IR operator is of another kind than the prototype asks for."""
+
+    code = "TA208"
+
+
+class PrototypeArgumentCountError(TorchAirError, IndexError):
+    """An IR operator was given too few or too many positional arguments."""
+
+    code = "TA209"
+
+
+class ArgumentError(TorchAirError, AssertionError, ValueError):
+    """A public function of ``torchair.ge`` was called with an argument that it cannot take."""
+
+    code = "TA210"
+
+
+class NoGraphError(TorchAirError, RuntimeError):
+    """A ``torchair.ge`` function was called outside a converter."""
+
+    code = "TA211"
+
+
+class MutationError(TorchAirError, RuntimeError):
+    """An operator writes an argument in a way that a functional graph cannot express."""
+
+    code = "TA212"
+
+
+class UnsupportedShapeError(TorchAirError, RuntimeError):
+    """The graph has a size that is known only from data, where that is not supported."""
+
+    code = "TA213"
+
+
+class MissingFakeKernelError(TorchAirError, RuntimeError):
+    """A custom operator has no meta function (fake kernel)."""
+
+    code = "TA214"
+
+
+# --- IR (TA3xx) --------------------------------------------------------------------------------------------------
+
+
+class IRError(TorchAirError, ValueError):
+    """An IR graph is not well formed, or an edit would make it so."""
+
+    code = "TA301"
+
+
+class IRTextError(IRError):
+    """A text form cannot be read."""
+
+    code = "TA302"
+
+
+class TypeRuleError(TorchAirError, RuntimeError):
+    """The type rule of an IR operator refuses these inputs; the original exception is the cause."""
+
+    code = "TA303"
+
+
+class ShapeError(TorchAirError, ValueError):
+    """A symbolic size has no value where one is needed."""
+
+    code = "TA304"
+
+
+class PassError(TorchAirError, RuntimeError):
+    """A graph pass failed, or left an invalid graph behind; the original exception is the cause."""
+
+    code = "TA305"
+
+
+# --- engines and execution (TA4xx) -------------------------------------------------------------------------------
+
+
+class EngineError(TorchAirError, ValueError):
+    """The engine asked for does not exist or cannot run here."""
+
+    code = "TA401"
+
+
+class MissingKernelError(TorchAirError, NotImplementedError):
+    """An IR operator has nothing that could run it on this machine."""
+
+    code = "TA402"
+
+
+class ExecutionError(TorchAirError, RuntimeError):
+    """A node failed while the compiled graph ran; the original exception is the cause."""
+
+    code = "TA403"
+
+
+class GraphInputError(TorchAirError, AssertionError):
+    """A compiled graph was called with inputs that it was not compiled for."""
+
+    code = "TA404"
+
+
+class OutputCheckError(TorchAirError, RuntimeError):
+    """A graph output differs from what the operators' meta functions promised."""
+
+    code = "TA405"
+
+
+class UnavailableFeatureError(TorchAirError, NotImplementedError):
+    """A public feature that this version does not have."""
+
+    code = "TA501"
