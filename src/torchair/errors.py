@@ -14,6 +14,9 @@ from typing import Any, ClassVar
 __all__ = [
     "ArgumentError",
     "AutoConversionError",
+    "ConfigFileNotFoundError",
+    "ConfigTypeError",
+    "ConfigValueError",
     "ConversionError",
     "ConverterRegistrationError",
     "ConverterResultError",
@@ -31,12 +34,14 @@ __all__ = [
     "PrototypeArgumentTypeError",
     "PrototypeError",
     "PrototypeNotFoundError",
+    "ProcessOptionsError",
     "Rejection",
     "ShapeError",
     "TorchAirError",
     "TypeRuleError",
     "UnavailableFeatureError",
     "UnconvertedOperatorsError",
+    "UnknownOptionError",
 ]
 
 
@@ -64,6 +69,8 @@ class TorchAirError(Exception):
     """
 
     code: ClassVar[str] = "TA000"
+    upstream_code: ClassVar[str] = ""
+    """Upstream's code for the same situation, at the end of the first line; empty where it has none."""
 
     def __init__(self, what: str, *, why: str | Sequence[str] = (), fix: str = "", where: str | Sequence[str] = ()) -> None:
         self.what = what
@@ -73,7 +80,7 @@ class TorchAirError(Exception):
         super().__init__(str(self))
 
     def __str__(self) -> str:
-        lines = [f"{self.what} [{self.code}]"]
+        lines = [f"{self.what} [{self.code}] {self.upstream_code}".rstrip()]
         for title, block in (("why", self.why), ("fix", self.fix.splitlines()), ("where", self.where)):
             lines += _section(title, block)
         return "\n".join(lines)
@@ -93,6 +100,41 @@ def _rebuild(cls: type[TorchAirError], what: str, why: tuple[str, ...], fix: str
 
 
 # --- configuration (TA1xx) ---------------------------------------------------------------------------------------
+
+
+class ConfigValueError(TorchAirError, ValueError):
+    """An option was given a value that it does not accept, or a text that cannot be read."""
+
+    code = "TA101"
+    upstream_code = "ERR03005"
+
+
+class ConfigTypeError(TorchAirError, TypeError):
+    """An option was given a value of a kind that it does not accept."""
+
+    code = "TA102"
+    upstream_code = "ERR03005"
+
+
+class ConfigFileNotFoundError(TorchAirError, FileNotFoundError):
+    """An option that names an existing file or directory was given something else."""
+
+    code = "TA103"
+    upstream_code = "ERR03005"
+
+
+class UnknownOptionError(TorchAirError, ValueError, AttributeError):
+    """No option has that name. An AttributeError too, so that ``hasattr`` and ``copy`` see what they expect."""
+
+    code = "TA104"
+    upstream_code = "ERR03005"
+
+
+class ProcessOptionsError(TorchAirError, ValueError):
+    """A graph asks for other process-wide options than the first graph of the process fixed."""
+
+    code = "TA105"
+    upstream_code = "ERR03005"
 
 
 # --- conversion (TA2xx) ------------------------------------------------------------------------------------------
