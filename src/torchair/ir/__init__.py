@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from torchair.ir.graph import Attr, Blob, Call, Graph, Literal, Node, Operand, Origin, Slot, Use, Value
+from torchair.ir.graph import Attr, Blob, Call, Graph, Literal, Node, Operand, Origin, OutputSpec, Slot, Use, Value
 from torchair.ir.types import Dim, DType, Format, TensorType, as_dim
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "Node",
     "Operand",
     "Origin",
+    "OutputSpec",
     "Slot",
     "TensorType",
     "Use",

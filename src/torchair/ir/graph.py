@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from torchair.errors import IRError
-from torchair.ir.types import DType, TensorType
+from torchair.ir.types import Dim, DType, TensorType
 
-__all__ = ["Attr", "Blob", "Call", "Graph", "Literal", "Node", "Operand", "Origin", "Slot", "Use", "Value"]
+__all__ = ["Attr", "Blob", "Call", "Graph", "Literal", "Node", "Operand", "Origin", "OutputSpec", "Slot", "Use", "Value"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +76,19 @@ class Literal:
 
     kind: str
     text: str
+
+
+@dataclass(frozen=True, slots=True)
+class OutputSpec:
+    """How the caller wants a graph output.
+
+    Attributes:
+        kind: ``"tensor"``, ``"none"``, or the Python type of a host number: ``"int"``, ``"float"``, ``"bool"``.
+        strides: Eager's strides of a tensor; None where they do not matter.
+    """
+
+    kind: str = "tensor"
+    strides: tuple[Dim, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +164,7 @@ class Node:
         side_effects: The node must run, once, and in order with other such nodes, even if nothing reads it.
         call: The dispatcher call that computes it, where it is more than a lowering of ``op``.
         binds: Symbols that become known when it has run: ``(symbol name, output, dimension or None for the value)``.
+        operand_strides: For an opaque call: eager's strides of each flattened operand (None: do not matter).
         control: Nodes that must run before, beyond those that make its inputs.
         scope: Attributes of the scopes it was made in (``_user_stream_label`` ...).
         origin: Where it comes from.
@@ -166,6 +180,7 @@ class Node:
         "inputs",
         "name",
         "op",
+        "operand_strides",
         "origin",
         "output_names",
         "outputs",
@@ -187,6 +202,7 @@ class Node:
         self.side_effects = False
         self.call: Call | None = None
         self.binds: tuple[tuple[str, int, int | None], ...] = ()
+        self.operand_strides: tuple[tuple[Dim, ...] | None, ...] = ()
         self.control: tuple[Node, ...] = ()
         self.scope: dict[str, str | bool] = {}
         self.origin = Origin()
@@ -272,6 +288,7 @@ class Graph:
         name: ``graph_1``.
         inputs: Values that the caller gives; host numbers are inputs with ``content`` of one symbol.
         outputs: What the graph returns; None for an output that is None.
+        output_specs: One :class:`OutputSpec` for each output.
         updates: Pairs ``(input, value)``: after the last node, the input's memory receives the value.
         blobs: Constant tensors, by name (objects of torch, opaque to the IR).
         revision: Raised by every edit.
@@ -281,6 +298,7 @@ class Graph:
         self.name = name
         self.inputs: list[Value] = []
         self.outputs: list[Value | None] = []
+        self.output_specs: list[OutputSpec] = []
         self.updates: list[tuple[Value, Value]] = []
         self.blobs: dict[str, Any] = {}
         self.revision = 0
@@ -313,6 +331,12 @@ class Graph:
         return any(value is out for out in self.outputs) or any(value in pair for pair in self.updates)
 
     # --- editing ---
+
+    def set_outputs(self, outputs: Sequence[Value | None], specs: Sequence[OutputSpec] | None = None) -> None:
+        """Choose what the graph returns; by default each output is a tensor of any strides."""
+        self.outputs = list(outputs)
+        self.output_specs = list(specs or [OutputSpec("none" if v is None else "tensor") for v in outputs])
+        self.revision += 1
 
     def add_input(self, type: TensorType, name: str) -> Value:
         """Append a graph input."""
