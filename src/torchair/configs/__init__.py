@@ -1,0 +1,1 @@
+"""Upstream's path ``torchair.configs``; see :mod:`torchair.configs.compiler_config`."""

@@ -1,0 +1,1 @@
+"""Upstream's path ``torchair.core``; see :mod:`torchair.core.utils`."""
