@@ -355,6 +355,7 @@ class Graph:
         output_names: Sequence[str] | None = None,
         name: str | None = None,
         value_name: str | None = None,
+        value_names: Sequence[str] | None = None,
         writes: Sequence[tuple[int, int]] = (),
         aliases: Sequence[tuple[int, int]] = (),
         side_effects: bool = False,
@@ -370,7 +371,9 @@ class Graph:
         Args:
             types: Type of each output.
             name: Exact name; refused when taken. Automatic (``Add_1``) by default.
-            value_name: Hint for the names of the outputs.
+            output_names: Names of the outputs in the prototype: ``y``, or ``y0``, ``y1``, ... by default.
+            value_name: Hint for the names of the output values.
+            value_names: Hints for each of them instead; free names are taken as they are.
 
         Raises:
             IRError: The name is empty or taken.
@@ -381,12 +384,16 @@ class Graph:
         node = Node(self, op, self._node_names.fresh(name or op))
         node.inputs = tuple(inputs)
         node.attrs = dict(attrs or {})
-        hint = value_name or node.name
+        if value_names is None:
+            hint = value_name or node.name
+            value_names = [hint] if len(types) == 1 else [f"{hint}_{i}" for i in range(len(types))]
         node.outputs = tuple(
-            Value(self, t, node, i, self._value_names.fresh(hint if len(types) == 1 else f"{hint}_{i}"))
-            for i, t in enumerate(types)
+            Value(self, t, node, i, self._value_names.fresh(h))
+            for i, (t, h) in enumerate(zip(types, value_names, strict=True))
         )
-        node.output_names = tuple(output_names) if output_names is not None else tuple(f"y{i}" for i in range(len(types)))
+        if output_names is None:
+            output_names = ["y"] if len(types) == 1 else [f"y{i}" for i in range(len(types))]
+        node.output_names = tuple(output_names)
         node.writes, node.aliases, node.side_effects = tuple(writes), tuple(aliases), side_effects
         node.call, node.binds, node.control = call, tuple(binds), tuple(control)
         node.scope, node.origin = dict(scope or {}), origin or Origin()
