@@ -1,6 +1,24 @@
-"""Configuration."""
+"""Configuration: what users edit (:class:`CompilerConfig`), and what everything else reads (:class:`Options`).
 
+Nothing here imports torch.
+"""
+
+from __future__ import annotations
+
+from torchair.config.applicability import warn_inapplicable
 from torchair.config.compiler_config import CompilerConfig
-from torchair.config.npugraph_ex_config import NpuGraphExConfig
+from torchair.config.env import Environment
+from torchair.config.npugraph_ex_config import NpuGraphExConfig, with_foreign_options
+from torchair.config.options import Options
+from torchair.config.process_options import PROCESS_OPTIONS, ProcessOptions
 
-__all__ = ["CompilerConfig", "NpuGraphExConfig"]
+__all__ = [
+    "PROCESS_OPTIONS",
+    "CompilerConfig",
+    "Environment",
+    "NpuGraphExConfig",
+    "Options",
+    "ProcessOptions",
+    "warn_inapplicable",
+    "with_foreign_options",
+]

@@ -52,7 +52,7 @@ _capture = partial(option, scope=Scope.GRAPH, modes="capture")
 _graph = partial(option, scope=Scope.GRAPH, modes="ge")
 _process = partial(option, scope=Scope.PROCESS, modes="ge")
 
-_ITERATION = r"\d+(?:-\d+)?"
+_ITERATION = r"[0-9]{1,18}(?:-[0-9]{1,18})?"
 _ITERATIONS = Pattern(
     rf"(?:{_ITERATION}(?:\|{_ITERATION})*)?",
     "iterations and ranges of them, separated by '|'; empty for all",
