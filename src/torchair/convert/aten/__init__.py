@@ -1,0 +1,1 @@
+"""Converters of PyTorch's own operators, one module a family."""

@@ -1,0 +1,66 @@
+"""Which engine runs a graph: ``config.engine``."""
+
+from __future__ import annotations
+
+import functools
+import shutil
+from collections.abc import Callable
+from importlib.metadata import entry_points
+
+from torchair.engines.base import Engine
+from torchair.errors import EngineError
+from torchair.logs import logger
+
+__all__ = ["engine_names", "select_engine"]
+
+
+def _reference() -> Engine:
+    from torchair.engines.reference import ReferenceEngine
+
+    return ReferenceEngine()
+
+
+def _inductor() -> Engine:
+    from torchair.engines.inductor import InductorEngine
+
+    return InductorEngine()
+
+
+_BUILTIN: dict[str, Callable[[], Engine]] = {"reference": _reference, "inductor": _inductor}
+
+
+def engine_names() -> tuple[str, ...]:
+    """Names that ``config.engine`` takes, ``"auto"`` apart."""
+    return (*_BUILTIN, *(e.name for e in entry_points(group="torchair.engines")))
+
+
+def select_engine(name: str) -> Engine:
+    """The engine of that name; ``"auto"`` is inductor where a C++ compiler exists, else reference with one warning.
+
+    Raises:
+        EngineError: There is no such engine, or it cannot run here.
+    """
+    if name == "auto":
+        name = _automatic()
+    if name in _BUILTIN:
+        return _BUILTIN[name]()
+    for entry in entry_points(group="torchair.engines"):
+        if entry.name == name:
+            engine: Engine = entry.load()()
+            return engine
+    raise EngineError(
+        "There is no engine of that name",
+        why=f"config.engine is {name!r}; known: auto, {', '.join(engine_names())}",
+        fix='config.engine = "auto"',
+    )
+
+
+@functools.cache
+def _automatic() -> str:
+    if any(shutil.which(compiler) for compiler in ("c++", "g++", "clang++")):
+        return "inductor"
+    logger.warning_once(
+        "No C++ compiler was found, so graphs run on the reference engine, which is slow. Install g++ or clang++, "
+        'or choose config.engine = "reference" to say that this is wanted.'
+    )
+    return "reference"

@@ -1,0 +1,199 @@
+"""Prototypes: the declared signatures of Ascend IR operators, and the registry of all that are known.
+
+Built-in operators get theirs from a Python signature (``operator.py``), users declare theirs from Python or JSON. All are the
+same object, so that ``custom_op``, automatic conversion, checks and export treat them alike.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from torchair.errors import PrototypeError
+
+__all__ = [
+    "ATTR_TYPES",
+    "REQUIRED",
+    "AttrSpec",
+    "InputSpec",
+    "OutputSpec",
+    "Prototype",
+    "PrototypeRegistry",
+    "prototypes",
+]
+
+Kind: TypeAlias = Literal["required", "optional", "dynamic"]
+
+#: Attribute types, as ``torchair.ge.attr`` names them. Source: feature specification, F-58.
+ATTR_TYPES = (
+    "Bool",
+    "DataType",
+    "Float",
+    "Int",
+    "ListBool",
+    "ListDataType",
+    "ListFloat",
+    "ListInt",
+    "ListListFloat",
+    "ListListInt",
+    "ListStr",
+    "Str",
+)
+
+
+class _Required:
+    """The default of an attribute that has none."""
+
+    def __repr__(self) -> str:
+        return "REQUIRED"
+
+
+REQUIRED = _Required()
+
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class InputSpec:
+    """One input. ``host`` inputs are integers that the lowering receives as a sequence (sizes, axes, permutations)."""
+
+    name: str
+    kind: Kind = "required"
+    host: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class OutputSpec:
+    """One output; a dynamic one stands for a list whose length the node decides."""
+
+    name: str
+    kind: Kind = "required"
+
+
+@dataclass(frozen=True, slots=True)
+class AttrSpec:
+    """One attribute: its type (one of :data:`ATTR_TYPES`) and default (:data:`REQUIRED` when it has none)."""
+
+    name: str
+    type: str
+    default: Any = REQUIRED
+
+    @property
+    def required(self) -> bool:
+        return self.default is REQUIRED
+
+
+@dataclass(frozen=True, slots=True)
+class Prototype:
+    """The signature of an Ascend IR operator.
+
+    Attributes:
+        name: ``"MatMulV2"``.
+        inputs, attrs, outputs: In the order that positional calls use.
+        source: Where the signature is from (document and version), or ``"user"``.
+        derived: Made from a torch schema because nobody declared one; a device would not know it.
+
+    Raises:
+        PrototypeError: A name is not an identifier, is used twice, or an attribute type does not exist.
+    """
+
+    name: str
+    inputs: tuple[InputSpec, ...] = ()
+    attrs: tuple[AttrSpec, ...] = ()
+    outputs: tuple[OutputSpec, ...] = ()
+    source: str = "user"
+    derived: bool = False
+
+    def __post_init__(self) -> None:
+        problems = []
+        if not isinstance(self.name, str) or not _IDENTIFIER.match(self.name):
+            problems.append(f"the operator name {self.name!r} is not an identifier")
+        for title, specs in (("input", self.inputs), ("attribute", self.attrs), ("output", self.outputs)):
+            names: list[Any] = [spec.name for spec in specs]  # type: ignore[attr-defined]
+            problems += [
+                f"{title} {n!r} is not an identifier"
+                for n in names
+                if not (isinstance(n, str) and _IDENTIFIER.match(n))
+            ]
+            problems += [f"{title} {n!r} is declared twice" for n in dict.fromkeys(names) if names.count(n) > 1]
+        inputs = {spec.name for spec in self.inputs}
+        problems += [f"{a.name!r} is both an input and an attribute" for a in self.attrs if a.name in inputs]
+        problems += [
+            f"attribute {a.name!r} has type {a.type!r}, which is none of {', '.join(ATTR_TYPES)}"
+            for a in self.attrs
+            if a.type not in ATTR_TYPES
+        ]
+        if problems:
+            raise PrototypeError(
+                "An operator prototype is not valid",
+                why=[f"{self.name}: {p}" for p in problems],
+                fix="Correct the declaration.",
+            )
+
+    @property
+    def reference_outputs(self) -> tuple[str, ...]:
+        """Names that are an output and an input: the operator writes these inputs in place."""
+        inputs = {spec.name for spec in self.inputs}
+        return tuple(spec.name for spec in self.outputs if spec.name in inputs)
+
+    @property
+    def signature(self) -> str:
+        """One line for people: ``MyOp(x, y?, z[]; attr1: Float, attr2: Int = 0) -> (out)``."""
+        mark = {"required": "", "optional": "?", "dynamic": "[]"}
+        inputs = ", ".join(i.name + mark[i.kind] for i in self.inputs)
+        attrs = ", ".join(f"{a.name}: {a.type}" + ("" if a.required else f" = {a.default!r}") for a in self.attrs)
+        outputs = ", ".join(o.name + mark[o.kind] for o in self.outputs)
+        return f"{self.name}({inputs}{'; ' if attrs else ''}{attrs}) -> ({outputs})"
+
+
+class PrototypeRegistry:
+    """All known prototypes by name: built-in ones, and those that users declare (process-wide)."""
+
+    def __init__(self) -> None:
+        self._builtin: dict[str, Prototype] = {}
+        self._user: dict[str, Prototype] = {}
+        self.revision = 0
+
+    def add_builtin(self, prototype: Prototype) -> None:
+        """Register one of ours."""
+        assert prototype.name not in self._builtin, f"{prototype.name} is defined twice"
+        self._builtin[prototype.name] = prototype
+
+    def declare(self, prototype: Prototype) -> None:
+        """Register a user's prototype.
+
+        Raises:
+            PrototypeError: The name is built-in, or was declared with another signature.
+        """
+        name = prototype.name
+        known = self._builtin.get(name) or self._user.get(name)
+        if known is not None and known != prototype:
+            raise PrototypeError(
+                "An operator of that name already has another prototype",
+                why=[f"known:    {known.signature}", f"declared: {prototype.signature}"],
+                fix="Choose another name, or remove one of the declarations.",
+            )
+        self._user.setdefault(name, prototype)
+        self.revision += 1
+
+    def forget(self, name: str) -> None:
+        """Drop a user's prototype (tests, reloading a project)."""
+        self._user.pop(name, None)
+        self.revision += 1
+
+    def get(self, name: str) -> Prototype | None:
+        """The prototype of that name, or None."""
+        return self._user.get(name) or self._builtin.get(name)
+
+    def __iter__(self) -> Iterator[Prototype]:
+        return iter((*self._builtin.values(), *self._user.values()))
+
+    def snapshot(self) -> tuple[Prototype, ...]:
+        """What users declared, in a form that can be part of a cache key."""
+        return tuple(self._user[name] for name in sorted(self._user))
+
+
+#: The process-wide registry.
+prototypes = PrototypeRegistry()

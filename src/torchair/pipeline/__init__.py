@@ -1,0 +1,1 @@
+"""The two modes as an order of stages."""
