@@ -21,6 +21,7 @@ from torchair.errors import IRError
 from torchair.ir.types import Dim, as_dim
 
 __all__ = [
+    "ASSUMPTIONS",
     "CONSTANTS",
     "FUNCTIONS",
     "SymbolTable",
@@ -93,7 +94,48 @@ _BY_PREFIX: tuple[tuple[re.Pattern[str], dict[str, bool]], ...] = (
     (re.compile(r"zuf\d+"), {}),  # floats known only when the graph runs
 )
 _SIZE = {"integer": True, "positive": True}
-_USUAL = (_SIZE, {"integer": True}, {"integer": True, "nonnegative": True}, {"real": True}, {"real": True, "positive": True})
+_USUAL = (
+    _SIZE,
+    {"integer": True},
+    {"integer": True, "nonnegative": True},
+    {"real": True},
+    {"real": True, "positive": True},
+)
+
+#: Words of sympy for what a symbol may be.
+ASSUMPTIONS = frozenset(
+    [
+        "algebraic",
+        "antihermitian",
+        "complex",
+        "composite",
+        "even",
+        "extended_negative",
+        "extended_nonnegative",
+        "extended_nonpositive",
+        "extended_nonzero",
+        "extended_positive",
+        "extended_real",
+        "finite",
+        "hermitian",
+        "imaginary",
+        "infinite",
+        "integer",
+        "irrational",
+        "negative",
+        "noninteger",
+        "nonnegative",
+        "nonpositive",
+        "nonzero",
+        "odd",
+        "positive",
+        "prime",
+        "rational",
+        "real",
+        "transcendental",
+        "zero",
+    ]
+)
 
 _BARE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -235,7 +277,14 @@ def _expression(e: Any) -> tuple[str, int]:
             fix=f"Functions that can be written: {', '.join(sorted(FUNCTIONS))}.",
         )
     if e.func(*e.args) == e:
-        operators = {"Add": _sum, "Mul": _product, "Pow": _power, "FloorDiv": _floor_div, "Mod": _mod, "PythonMod": _mod}
+        operators = {
+            "Add": _sum,
+            "Mul": _product,
+            "Pow": _power,
+            "FloorDiv": _floor_div,
+            "Mod": _mod,
+            "PythonMod": _mod,
+        }
         if name in operators and (written := operators[name](e)) is not None:
             return written
         return _call(name, e), _ATOM
