@@ -101,7 +101,8 @@ def required_storage_length(tensor: torch.Tensor) -> Any:
     """Elements of storage from its start to the tensor's last element (an int, or a ``SymInt`` for symbolic sizes)."""
     from torch._prims_common import compute_required_storage_length
 
-    return compute_required_storage_length(tensor.size(), tensor.stride(), tensor.storage_offset())  # type: ignore[arg-type]
+    offset: Any = tensor.storage_offset()
+    return compute_required_storage_length(tensor.size(), tensor.stride(), offset)
 
 
 def no_dispatch_modes() -> Any:

@@ -72,7 +72,9 @@ class TorchAirError(Exception):
     upstream_code: ClassVar[str] = ""
     """Upstream's code for the same situation, at the end of the first line; empty where it has none."""
 
-    def __init__(self, what: str, *, why: str | Sequence[str] = (), fix: str = "", where: str | Sequence[str] = ()) -> None:
+    def __init__(
+        self, what: str, *, why: str | Sequence[str] = (), fix: str = "", where: str | Sequence[str] = ()
+    ) -> None:
         self.what = what
         self.why = (why,) if isinstance(why, str) else tuple(why)
         self.fix = fix
@@ -95,7 +97,9 @@ def _section(title: str, block: Iterable[str]) -> list[str]:
     return [f"  {title}:", *(f"    {line}" if line else "" for line in lines)] if lines else []
 
 
-def _rebuild(cls: type[TorchAirError], what: str, why: tuple[str, ...], fix: str, where: tuple[str, ...]) -> TorchAirError:
+def _rebuild(
+    cls: type[TorchAirError], what: str, why: tuple[str, ...], fix: str, where: tuple[str, ...]
+) -> TorchAirError:
     return cls(what, why=why, fix=fix, where=where)
 
 

@@ -1,7 +1,7 @@
 """FX to Ascend IR: walks an AOT graph once and lets one converter at a time add nodes.
 
-Sizes are content, not nodes: arithmetic on symbols never reaches a converter. What has no converter becomes a ``torch_call``
-node, or, when the user wants only Ascend IR, one line of an error that lists them all.
+Sizes are content, not nodes: arithmetic on symbols never reaches a converter. What has no converter becomes a
+``torch_call`` node, or, when the user wants only Ascend IR, one line of an error that lists them all.
 """
 
 from __future__ import annotations
@@ -186,11 +186,12 @@ class Driver:
         ):
             return self._update(node)
         converter = self.converters.get(overload)
-        rejection = Rejection("no converter is registered")
+        rejection: Rejection | None = Rejection("no converter is registered")
         if converter is not None:
-            rejection = converter.supports(node) if converter.supports else None  # type: ignore[assignment]
-            if rejection is None:
-                return self._run_converter(node, converter, args, kwargs, val)
+            rejection = converter.supports(node) if converter.supports else None
+        if converter is not None and rejection is None:
+            return self._run_converter(node, converter, args, kwargs, val)
+        assert rejection is not None
         if overload.namespace in torch_calls.BUILTIN_NAMESPACES:
             return self._torch_call(node, overload, args, kwargs, val, rejection)
         return automatic.convert(self, node, overload, args, kwargs, val)
@@ -317,7 +318,7 @@ def _reads_tensor_data(node: fx.Node) -> bool:
     return (
         isinstance(node.target, OpOverload)
         and any(isinstance(a.meta.get("val"), torch.Tensor) for a in node.all_input_nodes)
-        and not node.target.name().startswith("aten::sym_")
+        and not str(node.target).startswith("aten.sym_")
     )
 
 

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from types import MappingProxyType
 from typing import Any
 
-import torch
 from torch import fx
 
 from torchair._torch_compat import OpOverload, OpOverloadPacket
@@ -87,7 +86,8 @@ def register_fx_node_ge_converter(
     ``meta_outputs`` it also gets ``TensorSpec`` of the results. It returns as many tensors as the operator.
 
     Args:
-        aten_op: The overload, ``torch.ops.ns.name.default``. None (an operator that this torch lacks) registers nothing.
+        aten_op: The overload, ``torch.ops.ns.name.default``. None (an operator that this torch lacks) registers
+        nothing.
         supports: Looks at the FX node first; a :class:`~torchair.errors.Rejection` counts as no converter.
 
     Returns:
@@ -99,7 +99,8 @@ def register_fx_node_ge_converter(
     if aten_op is None:
         return lambda function: function
     if isinstance(aten_op, OpOverloadPacket):
-        overloads = [f"torch.ops.{str(aten_op).replace('::', '.')}.{name}" for name in aten_op.overloads()]
+        names: list[str] = aten_op.overloads()  # type: ignore[no-untyped-call]
+        overloads = [f"torch.ops.{str(aten_op).replace('::', '.')}.{name}" for name in names]
         raise ConverterRegistrationError(
             "A converter is registered for one overload, not for all overloads of an operator",
             why=[f"{aten_op} has the overloads:", *(f"  {name}" for name in overloads)],

@@ -14,6 +14,7 @@ from torchair._torch_compat import OpOverload
 from torchair.convert.results import flatten
 from torchair.errors import Rejection
 from torchair.ir import Call, Dim, Literal, Slot, TensorType, Value
+from torchair.opset.kernels import overload_name
 from torchair.opset.torch_types import dim_of, host_type, tensor_type
 
 if TYPE_CHECKING:
@@ -109,7 +110,7 @@ def convert(
             f"a torch call cannot hold {e}", fix="Keep the operator out of the compiled region with a graph break."
         )
     call = Call(
-        overload.name() + ("" if "." in overload.name() else ".default"),
+        overload_name(overload),
         tuple(call_args),
         tuple(call_kwargs),
         tuple(writes),
@@ -151,12 +152,12 @@ def _structure(val: Any, values: Any) -> Any:
 
 def meta_of(driver: Driver, node: fx.Node) -> dict[Value, torch.Tensor]:
     """The fake tensors of a node's tensor arguments, by the IR value that stands for each."""
-    found: dict[Value, torch.Tensor] = {}
-    for source in node.all_input_nodes:
-        for value, meta in zip(flatten(driver.env.get(source)), flatten(source.meta.get("val")), strict=False):
-            if isinstance(value, Value) and isinstance(meta, torch.Tensor):
-                found[value] = meta
-    return found
+    return {
+        value: meta
+        for source in node.all_input_nodes
+        for value, meta in zip(flatten(driver.env.get(source)), flatten(source.meta.get("val")), strict=False)
+        if isinstance(value, Value) and isinstance(meta, torch.Tensor)
+    }
 
 
 def _strides(driver: Driver, node: fx.Node, values: Sequence[Value]) -> tuple[tuple[Dim, ...] | None, ...]:

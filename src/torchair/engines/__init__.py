@@ -1,4 +1,7 @@
-"""Engines: what runs an IR graph. Adding one touches this folder only; third parties use the entry points ``torchair.engines``."""
+"""Engines: what runs an IR graph.
+
+Adding one touches this folder only; third parties use the entry points ``torchair.engines``.
+"""
 
 from __future__ import annotations
 

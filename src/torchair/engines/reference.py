@@ -1,4 +1,7 @@
-"""The reference engine: runs the lowerings node by node. Slow, simple, always right; the others are tested against it."""
+"""The reference engine: runs the lowerings node by node.
+
+Slow, simple, always right; the others are tested against it.
+"""
 
 from __future__ import annotations
 
@@ -167,7 +170,7 @@ class _Run:
 
     def finish(self) -> list[Any]:
         """Outputs, then the inputs' new contents."""
-        results = []
+        results: list[Any] = []
         for value, spec in zip(self.graph.outputs, self.graph.output_specs, strict=True):
             if value is None:
                 results.append(None)

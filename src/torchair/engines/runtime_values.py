@@ -1,4 +1,7 @@
-"""What every engine that runs lowerings needs: symbols bound from inputs, host operands, outputs as the caller wants them."""
+"""What every engine that runs lowerings needs.
+
+Symbols bound from inputs, host operands, outputs as the caller wants them.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +51,7 @@ def constant(graph: Graph, node: Node) -> torch.Tensor:
     if isinstance(value, Blob):
         blob: torch.Tensor = graph.blobs[value.name]
         return blob
-    shape = [int(d) for d in type.shape]  # type: ignore[arg-type]
+    shape = [int(d) for d in type.shape]
     return torch.tensor(value, dtype=torch_dtype(type.dtype), device=type.device).reshape(shape)
 
 

@@ -1,7 +1,7 @@
 """The IR graph: nodes over typed values, every edit through a method that keeps use lists right.
 
-A value is compared by identity; its name is a hint for printing. The order of nodes in a graph is an execution order: an
-operator that overwrites an input or has side effects is ordered by it, and passes keep it so.
+A value is compared by identity; its name is a hint for printing. The order of nodes in a graph is an execution order:
+an operator that overwrites an input or has side effects is ordered by it, and passes keep it so.
 """
 
 from __future__ import annotations
@@ -13,7 +13,20 @@ from typing import Any, TypeAlias
 from torchair.errors import IRError
 from torchair.ir.types import Dim, DType, TensorType
 
-__all__ = ["Attr", "Blob", "Call", "Graph", "Literal", "Node", "Operand", "Origin", "OutputSpec", "Slot", "Use", "Value"]
+__all__ = [
+    "Attr",
+    "Blob",
+    "Call",
+    "Graph",
+    "Literal",
+    "Node",
+    "Operand",
+    "Origin",
+    "OutputSpec",
+    "Slot",
+    "Use",
+    "Value",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +46,10 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """In a :class:`Call`: the node's operand number ``index`` (flattened). ``host`` passes its content as a Python number."""
+    """In a :class:`Call`: the node's operand number ``index``, counted over flattened inputs.
+
+    ``host`` passes its content as a Python number.
+    """
 
     index: int
     host: bool = False
@@ -72,7 +88,10 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """A value of torch in a :class:`Call`: ``Literal("dtype", "float32")``; kinds: dtype, device, layout, memory_format."""
+    """A value of torch in a :class:`Call`, such as ``Literal("dtype", "float32")``.
+
+    Kinds: dtype, device, layout, memory_format.
+    """
 
     kind: str
     text: str
@@ -443,7 +462,9 @@ class Graph:
         readers += [f"the update of %{i.name}" for i, v in self.updates if v.producer is node]
         readers += [n.name for n in self._nodes if node in n.control]
         if readers:
-            raise IRError("A node that is still read cannot be removed", why=f"{node.name} is read by {', '.join(readers)}")
+            raise IRError(
+                "A node that is still read cannot be removed", why=f"{node.name} is read by {', '.join(readers)}"
+            )
         for index in range(len(node.inputs)):
             node._unlink(index)
         del self._nodes[node]

@@ -198,7 +198,9 @@ class TensorType:
     content: tuple[Dim, ...] | None = None
 
     @classmethod
-    def of(cls, dtype: DType, shape: Iterable[Dim] = (), *, device: str = "cpu", content: Iterable[Dim] | None = None) -> TensorType:
+    def of(
+        cls, dtype: DType, shape: Iterable[Dim] = (), *, device: str = "cpu", content: Iterable[Dim] | None = None
+    ) -> TensorType:
         """Make a type with normalized sizes."""
         return cls(
             dtype,

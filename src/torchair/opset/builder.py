@@ -1,7 +1,7 @@
 """Building graphs: what ``Add(x, y)`` or ``torchair.ge.custom_op("MyOp", x)`` does inside a conversion.
 
-The public functions take no graph argument, so the builder in use is in one ``ContextVar``, set by the conversion driver.
-Outside a conversion they raise; they never create a graph.
+The public functions take no graph argument, so the builder in use is in one ``ContextVar``, set by the conversion
+driver. Outside a conversion they raise; they never create a graph.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ __all__ = ["GraphBuilder", "building", "current_builder", "freeze", "output_name
 
 _current: ContextVar[GraphBuilder | None] = ContextVar("torchair_builder", default=None)
 
-#: Integer constants of at most this many elements carry their content, and any of at most this many are printed in full.
+#: Integer constants of at most this many elements carry their content, and any of at most this many are printed in
+#: full.
 _SMALL = 64
 
 
@@ -85,7 +86,8 @@ class GraphBuilder:
 
         Args:
             value: Number, (nested) list of numbers, NumPy array or torch tensor.
-            dtype: By default float32 for a Python float, NumPy's choice for other Python values (int64, bool, float64 for a
+            dtype: By default float32 for a Python float, NumPy's choice for other Python values (int64, bool, float64
+            for a
                 list of floats, int32 for an empty list), the array's own for arrays and tensors (specification, F-54).
         """
         if isinstance(value, Value):
@@ -242,11 +244,7 @@ class GraphBuilder:
         """
         aliases: Sequence[tuple[int, int]] = fields.pop("aliases", ())
         if types is None:
-            operand_types = [
-                tuple(v.type for v in operand) if isinstance(operand, tuple) else operand and operand.type
-                for operand in inputs
-            ]
-            inferred = self.types.infer(op, operand_types, dict(attrs), call)
+            inferred = self.types.infer(op, [operand_type(o) for o in inputs], dict(attrs), call)
             if inferred is None:
                 count = len(output_names) if output_names is not None else len(prototype.outputs) if prototype else 1
                 types = [TensorType.of(DType.DT_UNDEFINED)] * count
@@ -296,6 +294,13 @@ class GraphBuilder:
         return node
 
 
+def operand_type(operand: Operand) -> TensorType | tuple[TensorType, ...] | None:
+    """The type of an operand, nested as the operand."""
+    if isinstance(operand, tuple):
+        return tuple(v.type for v in operand)
+    return None if operand is None else operand.type
+
+
 def output_names_of(prototype: Prototype | None, count: int) -> list[str]:
     """One name for each flattened output; a dynamic output takes what the others leave."""
     if prototype is None:
@@ -310,7 +315,10 @@ def output_names_of(prototype: Prototype | None, count: int) -> list[str]:
 def written_operands(
     prototype: Prototype, inputs: Sequence[Operand], output_names: Sequence[str]
 ) -> list[tuple[int, int]]:
-    """Pairs (output, flattened operand) for the outputs that have an input's name (a list has one output for each element)."""
+    """Pairs (output, flattened operand) for the outputs that have an input's name.
+
+    A list has one output for each element.
+    """
     pairs: list[tuple[int, int]] = []
     position = 0
     for spec, operand in zip(prototype.inputs, inputs, strict=True):
@@ -327,11 +335,10 @@ def results(node: Node, prototype: Prototype) -> Any:
     """What a call returns: one value, or a tuple; a dynamic output is a list in it; None without outputs."""
     fixed = sum(spec.kind != "dynamic" for spec in prototype.outputs)
     values = iter(node.outputs)
-    items: list[Any] = []
-    for spec in prototype.outputs:
-        items.append(
-            [next(values) for _ in range(len(node.outputs) - fixed)] if spec.kind == "dynamic" else next(values)
-        )
+    items: list[Any] = [
+        [next(values) for _ in range(len(node.outputs) - fixed)] if spec.kind == "dynamic" else next(values)
+        for spec in prototype.outputs
+    ]
     if not items:
         return None
     return items[0] if len(items) == 1 else tuple(items)
@@ -393,6 +400,9 @@ def _kind_error(prototype: Prototype, spec: InputSpec, value: Any) -> PrototypeA
     wanted = {"required": "a tensor", "optional": "a tensor or None", "dynamic": "a list of tensors"}[spec.kind]
     return PrototypeArgumentTypeError(
         "An input of an Ascend IR operator is of the wrong kind",
-        why=f"input {spec.name!r} of {prototype.name} is {spec.kind}: it takes {wanted}, not {type(value).__name__} ({value!r})",
+        why=(
+            f"input {spec.name!r} of {prototype.name} is {spec.kind}: "
+            f"it takes {wanted}, not {type(value).__name__} ({value!r})"
+        ),
         fix=f"Signature: {prototype.signature}",
     )

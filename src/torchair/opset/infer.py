@@ -80,9 +80,11 @@ class TypeInference:
 
     def _infer(self, op: str, types: _Types, attrs: Mapping[str, Any], call: Call | None) -> Inferred | None:
         known = operators.get(op)
+        outputs: tuple[TensorType, ...]
+        aliases: tuple[tuple[int, int], ...] = ()
         try:
             if known is not None and (by_rule := infer_types(known, types, dict(attrs))) is not None:
-                outputs, aliases = tuple(by_rule), ()
+                outputs = tuple(by_rule)
             else:
                 result = self._run_fake(op, types, attrs, call)
                 if result is None:

@@ -15,9 +15,19 @@ from torchair.opset.operator import operators
 from torchair.opset.prototype import Prototype, prototypes
 from torchair.opset.torch_types import torch_dtype
 
-__all__ = ["Evaluator", "Kernel", "KernelRegistry", "evaluator_for", "flatten_results", "kernels", "resolve_overload"]
+__all__ = [
+    "Evaluator",
+    "Kernel",
+    "KernelRegistry",
+    "evaluator_for",
+    "flatten_results",
+    "kernels",
+    "overload_name",
+    "resolve_overload",
+]
 
-#: ``(operands nested as the node's inputs, attributes) -> outputs, flattened``. A host operand is a list of numbers, or one number.
+#: ``(operands nested as the node's inputs, attributes) -> outputs, flattened``. A host operand is a list of numbers,
+#: or one number.
 Evaluator: TypeAlias = Callable[[Sequence[Any], Mapping[str, Any]], list[Any]]
 
 
@@ -27,7 +37,8 @@ class Kernel:
 
     Attributes:
         op: IR operator name.
-        function: Takes tensors in the order of the prototype's inputs (None for an absent optional one, a list for a dynamic
+        function: Takes tensors in the order of the prototype's inputs (None for an absent optional one, a list for a
+        dynamic
             one) and attributes as keywords; returns the outputs in order, without those that have an input's name: it
             writes these into the input itself.
         kind: ``"cube"``, ``"vector"`` or None: which core budget limits it.
@@ -70,7 +81,8 @@ def evaluator_for(op: str, call: Call | None, *, prefer_kernel: bool = True) -> 
     """What computes an operator, in the order of architecture section 4; None when nothing does.
 
     Args:
-        prefer_kernel: False puts a registered kernel last: type inference runs on fake tensors, which a lowering and a torch
+        prefer_kernel: False puts a registered kernel last: type inference runs on fake tensors, which a lowering and
+        a torch
             operator always take, while a kernel may not.
     """
     kernel = kernels.get(op)
@@ -169,6 +181,11 @@ def flatten_results(result: Any) -> list[Any]:
     if isinstance(result, tuple | list):
         return [leaf for item in result for leaf in flatten_results(item)]
     return [result]
+
+
+def overload_name(overload: OpOverload) -> str:
+    """``"ns::name.overload"``: what :func:`resolve_overload` reads."""
+    return str(overload).replace(".", "::", 1)
 
 
 def resolve_overload(target: str) -> OpOverload:

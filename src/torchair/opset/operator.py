@@ -6,9 +6,9 @@
     def Reshape(x: Value, shape: Value, *, axis: int = 0, num_axes: int = -1) -> Value:
         ...
 
-The signature is the prototype: positional ``Value`` is a required input, ``Value | None`` optional, ``Sequence[Value]`` dynamic,
-keyword-only an attribute. The lowering is the operator's meaning in torch functions. Calling the operator adds a node to the
-graph under construction.
+The signature is the prototype: positional ``Value`` is a required input, ``Value | None`` optional,
+``Sequence[Value]`` dynamic, keyword-only an attribute. The lowering is the operator's meaning in torch functions.
+Calling the operator adds a node to the graph under construction.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from torchair.ir import DType, Dim, TensorType, Value
+from torchair.ir import Dim, DType, TensorType, Value
 from torchair.opset.prototype import REQUIRED, AttrSpec, InputSpec, OutputSpec, Prototype, prototypes
 
 __all__ = ["AscendOp", "DynamicOutput", "HostInts", "ascend_op", "operators"]
@@ -94,9 +94,9 @@ class AscendOp:
     def lower(self, function: F) -> F:
         """Decorator: the operator's meaning. Positional parameters are the inputs, keywords the attributes.
 
-        It receives tensors (None for an absent optional input, a list for a dynamic one, a list of ints for a host input) and
-        returns a tensor, or a tuple with one element per output (a list for a dynamic output). It never writes an input, unless
-        the prototype has an output of that input's name: then it may write it and returns it.
+        It receives tensors (None for an absent optional input, a list for a dynamic one, a list of ints for a host
+        input) and returns a tensor, or a tuple with one element per output (a list for a dynamic output). It never
+        writes an input, unless the prototype has an output of that input's name: then it may write it and returns it.
         """
         self.lowering = function
         return function
@@ -148,7 +148,8 @@ def ascend_op(
     """Define an operator by its signature.
 
     Args:
-        outputs: Output names in order. One that is also an input's name says that the operator writes that input in place.
+        outputs: Output names in order. One that is also an input's name says that the operator writes that input in
+        place.
         side_effects: See :class:`AscendOp`.
         export_only: There will be no lowering.
         source: Document (and version) of the signature.

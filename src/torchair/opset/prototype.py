@@ -1,7 +1,7 @@
 """Prototypes: the declared signatures of Ascend IR operators, and the registry of all that are known.
 
-Built-in operators get theirs from a Python signature (``operator.py``), users declare theirs from Python or JSON. All are the
-same object, so that ``custom_op``, automatic conversion, checks and export treat them alike.
+Built-in operators get theirs from a Python signature (``operator.py``), users declare theirs from Python or JSON. All
+are the same object, so that ``custom_op``, automatic conversion, checks and export treat them alike.
 """
 
 from __future__ import annotations
@@ -53,6 +53,10 @@ class _Required:
 REQUIRED = _Required()
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+
+
+def _is_identifier(name: object) -> bool:
+    return isinstance(name, str) and _IDENTIFIER.match(name) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,15 +112,11 @@ class Prototype:
 
     def __post_init__(self) -> None:
         problems = []
-        if not isinstance(self.name, str) or not _IDENTIFIER.match(self.name):
+        if not _is_identifier(self.name):
             problems.append(f"the operator name {self.name!r} is not an identifier")
         for title, specs in (("input", self.inputs), ("attribute", self.attrs), ("output", self.outputs)):
-            names: list[Any] = [spec.name for spec in specs]  # type: ignore[attr-defined]
-            problems += [
-                f"{title} {n!r} is not an identifier"
-                for n in names
-                if not (isinstance(n, str) and _IDENTIFIER.match(n))
-            ]
+            names: list[Any] = [spec.name for spec in specs]
+            problems += [f"{title} {n!r} is not an identifier" for n in names if not _is_identifier(n)]
             problems += [f"{title} {n!r} is declared twice" for n in dict.fromkeys(names) if names.count(n) > 1]
         inputs = {spec.name for spec in self.inputs}
         problems += [f"{a.name!r} is both an input and an attribute" for a in self.attrs if a.name in inputs]
