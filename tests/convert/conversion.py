@@ -93,7 +93,7 @@ def check(
     expected_args, actual_args = _copies(args), _copies(args)
     expected = _run(fn, expected_args, backward, seed)
     actual = _run(compiled, actual_args, backward, seed)
-    options = {"rtol": rtol, "atol": atol, "equal_nan": True, "check_stride": True}
+    options: dict[str, Any] = {"rtol": rtol, "atol": atol, "equal_nan": True, "check_stride": True}
     assert_close(_leaves(actual), _leaves(expected), **options)
     assert_close(_leaves(actual_args), _leaves(expected_args), **options)
     names = {node.op for graph in graphs for node in graph}
