@@ -1,0 +1,162 @@
+"""Run one entry of PyTorch's operator database through a backend and compare with eager.
+
+``op_db`` lists every public operator with sample inputs. An entry agrees when values, dtypes, strides and the contents of the
+inputs afterwards are eager's. Random operators are seeded before each run.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.testing._internal.common_methods_invocations import op_db
+from torch.testing._internal.opinfo.core import OpInfo, SampleInput
+from torch.utils import _pytree as pytree
+
+import torchair
+
+__all__ = ["ENTRIES", "Outcome", "backend", "dtypes_of", "entry_name", "run_entry"]
+
+#: Entries by name (``"nn.functional.gelu"``, ``"std_mean.unbiased"``).
+ENTRIES: dict[str, OpInfo] = {}
+
+
+def entry_name(op: OpInfo) -> str:
+    """Name and variant."""
+    return f"{op.name}.{op.variant_test_name}" if op.variant_test_name else str(op.name)
+
+
+for _op in op_db:
+    ENTRIES[entry_name(_op)] = _op
+
+_SECOND_CHOICES = (torch.bfloat16, torch.int64, torch.complex64, torch.bool, torch.float64, torch.float16, torch.int32)
+
+
+def dtypes_of(op: OpInfo) -> tuple[torch.dtype, ...]:
+    """float32 where supported, else the first choice that is; then one more."""
+    supported = op.supported_dtypes("cpu")
+    choices = [d for d in (torch.float32, *_SECOND_CHOICES) if d in supported]
+    return tuple(choices[:2]) or tuple(itertools.islice(supported, 1))
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of one entry.
+
+    Attributes:
+        status: ``"pass"``, ``"fail"``, ``"no samples"``, ``"eager fails"``, or ``"aot_eager fails"`` (PyTorch itself cannot).
+        reason: First line of what went wrong.
+        samples: How many samples were compared.
+    """
+
+    status: str
+    reason: str = ""
+    samples: int = 0
+
+
+def backend(engine: str = "reference", **experimental: Any) -> Callable[..., Any]:
+    """GE mode on one engine."""
+    config = torchair.CompilerConfig()
+    config.engine = engine
+    for name, value in experimental.items():
+        setattr(config.experimental_config, name, value)
+    return torchair.get_npu_backend(compiler_config=config)
+
+
+def run_entry(
+    op: OpInfo, dtype: torch.dtype, *, engine: str = "reference", max_samples: int = 1, seconds: float = 20.0
+) -> Outcome:
+    """Compare the first samples of an entry with eager, and a failing one with ``aot_eager``, to tell whose fault it is."""
+    start, count = time.monotonic(), 0
+    for sample in itertools.islice(_samples(op, dtype), max_samples):
+        if time.monotonic() - start > seconds:
+            break
+        try:
+            expected = _run(op, sample, op.op)
+        except Exception as e:
+            return Outcome("eager fails", _line(e), count)
+        problem = _compare(op, sample, expected, backend(engine))
+        if problem is not None:
+            theirs = _compare(op, sample, expected, "aot_eager")
+            return Outcome("fail" if theirs is None else "aot_eager fails", problem, count)
+        count += 1
+    return Outcome("pass" if count else "no samples", "", count)
+
+
+def _samples(op: OpInfo, dtype: torch.dtype) -> Iterator[SampleInput]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.manual_seed(0)
+        yield from op.sample_inputs("cpu", dtype, requires_grad=False)
+
+
+def _run(op: OpInfo, sample: SampleInput, function: Callable[..., Any]) -> tuple[Any, Any]:
+    """Result and inputs afterwards, on copies of the sample's inputs."""
+    args, kwargs = pytree.tree_map_only(torch.Tensor, _copy, ((sample.input, *sample.args), sample.kwargs))
+    torch.manual_seed(7)
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return function(*args, **kwargs), (args, kwargs)
+
+
+def _copy(tensor: torch.Tensor) -> torch.Tensor:
+    if tensor.layout is not torch.strided or tensor.is_quantized or tensor.is_nested:
+        return tensor.clone()
+    base = tensor.detach()
+    copy = torch.empty_strided(base.shape, base.stride(), dtype=base.dtype) if _dense(base) else None
+    copy = base.clone() if copy is None else copy.copy_(base)
+    return copy.conj() if base.is_conj() and not copy.is_conj() else copy
+
+
+def _dense(tensor: torch.Tensor) -> bool:
+    return all(stride != 0 or size <= 1 for size, stride in zip(tensor.shape, tensor.stride(), strict=True)) and not (
+        tensor.is_conj() or tensor.is_neg()
+    )
+
+
+def _compare(op: OpInfo, sample: SampleInput, expected: tuple[Any, Any], compiler: Any) -> str | None:
+    """What differs from eager, or None."""
+    torch.compiler.reset()
+    try:
+        actual = _run(op, sample, torch.compile(lambda *a, **k: op.op(*a, **k), backend=compiler))
+        for title, got, want in zip(("result", "inputs afterwards"), actual, expected, strict=True):
+            _assert_same(title, got, want, exact_values=not _is_empty_like(op))
+    except Exception as e:
+        return _line(e)
+    return None
+
+
+def _is_empty_like(op: OpInfo) -> bool:
+    """Operators whose result is uninitialized memory by definition: only dtype, shape and strides are compared."""
+    return "empty" in str(op.name)
+
+
+def _assert_same(title: str, got: Any, want: Any, *, exact_values: bool) -> None:
+    got_leaves, got_spec = pytree.tree_flatten(got)
+    want_leaves, want_spec = pytree.tree_flatten(want)
+    assert len(got_leaves) == len(want_leaves), f"{title}: {got_spec} instead of {want_spec}"
+    for g, w in zip(got_leaves, want_leaves, strict=True):
+        if not isinstance(w, torch.Tensor):
+            assert type(g) is type(w), f"{title}: {type(g)} instead of {type(w)}"
+            assert g == w or g != g, f"{title}: {g} instead of {w}"
+            continue
+        assert g.dtype == w.dtype and g.shape == w.shape and g.layout == w.layout, (
+            f"{title}: {g.dtype}{list(g.shape)} {g.layout} instead of {w.dtype}{list(w.shape)} {w.layout}"
+        )
+        if w.layout is torch.strided and w.numel() > 1:
+            pairs = zip(w.shape, g.stride(), w.stride(), strict=True)
+            assert all(size == 1 or a == b for size, a, b in pairs), (
+                f"{title}: strides {g.stride()} instead of {w.stride()} for shape {tuple(w.shape)}"
+            )
+        if exact_values:
+            torch.testing.assert_close(g, w, equal_nan=True, check_stride=False)
+
+
+def _line(e: Exception) -> str:
+    text = [line for line in str(e).splitlines() if line.strip()]
+    return f"{type(e).__name__}: {' | '.join(text[:12])}"[:1500]
