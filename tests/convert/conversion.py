@@ -14,6 +14,7 @@ import torchair
 from torchair.config import CompilerConfig
 from torchair.ir import Graph
 from torchair.pipeline import backends
+from torchair.pipeline.ge_mode import compile_graph
 
 __all__ = ["check", "converted_graphs", "converted_ops", "reference_backend", "samples"]
 
@@ -31,16 +32,15 @@ def reference_backend(*, unconverted_ops: str = "run") -> Callable[..., Any]:
 
 def _recording(graphs: list[Graph], *, unconverted_ops: str) -> Any:
     """A backend that also notes each IR graph."""
-    original = backends.compile_graph
     backend = reference_backend(unconverted_ops=unconverted_ops)
 
-    def compile_graph(*args: Any, **kwargs: Any) -> Any:
-        compiled = original(*args, **kwargs)
+    def recording(*args: Any, **kwargs: Any) -> Any:
+        compiled = compile_graph(*args, **kwargs)
         graphs.append(compiled.converted.graph)  # type: ignore[attr-defined]
         return compiled
 
     def compiler(gm: Any, inputs: Any) -> Any:
-        with mock.patch.object(backends, "compile_graph", compile_graph):
+        with mock.patch.object(backends, "compile_graph", recording):
             return backend(gm, inputs)
 
     return compiler
