@@ -84,7 +84,7 @@ def _native_log_level(text: str | None, *, debug: bool) -> int:
 
 def _positive(text: str | None) -> int | None:
     # What it is missing for differs, so the feature that needs the number warns, not this module.
-    return int(text) if text is not None and re.fullmatch("0*[1-9][0-9]{0,8}", text) else None
+    return int(text) if text is not None and re.fullmatch("[1-9][0-9]{0,8}", text) else None
 
 
 def _dump_ge_graph(text: str | None) -> int:

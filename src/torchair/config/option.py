@@ -205,7 +205,7 @@ class OptionGroup:
             value = self._wrap(field.name, _copy(spec.default), spec) if spec else field.default.factory()
             object.__setattr__(self, field.name, value)
 
-    def __setattr__(self, name: str, value: object) -> None:
+    def _set(self, name: str, value: object) -> None:
         spec = self._spec(name)
         path = f"{self.group_path}.{name}"
         if spec is None:
@@ -222,11 +222,15 @@ class OptionGroup:
         path = f"{self.group_path}.{name}"
         raise ConfigTypeError("An option cannot be deleted", why=path, fix=f"assign its default: {path} = ...")
 
-    def __getattr__(self, name: str) -> Any:
+    def _get_missing(self, name: str) -> Any:
         # Reached only for names that no attribute has. Python itself asks for many __names__, in copy and pickle.
         if name.startswith("__") and name.endswith("__"):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         raise self.unknown([name])
+
+    if not TYPE_CHECKING:  # type checkers know the options, and report a misspelt one themselves
+        __setattr__ = _set
+        __getattr__ = _get_missing
 
     def __dir__(self) -> list[str]:
         return sorted({*object.__dir__(self), *self.names()})

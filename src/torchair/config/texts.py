@@ -128,8 +128,8 @@ _SUPER_KERNEL_KEYS: Mapping[str, tuple[str, str]] = {
     "dcci-before-kernel-start": (r"\w+(,\w+)*", "operator types separated by commas"),
     "dcci-after-kernel-end": (r"\w+(,\w+)*", "operator types separated by commas"),
     "dcci-disable-on-kernel": (r"\w+(,\w+)*", "operator types separated by commas"),
-    "debug-aic-num": ("[1-9][0-9]*", "a positive number"),
-    "debug-aiv-num": ("[1-9][0-9]*", "a positive number"),
+    "debug-aic-num": ("[1-9][0-9]{0,8}", "a positive number"),
+    "debug-aiv-num": ("[1-9][0-9]{0,8}", "a positive number"),
 }
 
 
