@@ -19,6 +19,7 @@ __all__ = [
     "detect_fake_mode",
     "is_auto_functionalized_v1",
     "is_auto_functionalized_v2",
+    "is_with_effects",
     "make_boxed",
     "new_fake_mode",
     "no_dispatch_modes",
@@ -110,3 +111,10 @@ def no_dispatch_modes() -> Any:
     from torch.utils._python_dispatch import _disable_current_modes
 
     return _disable_current_modes()
+
+
+def is_with_effects(target: Any) -> bool:
+    """True for the higher-order operator that threads a token through operators with side effects."""
+    from torch._higher_order_ops.effects import with_effects
+
+    return target is with_effects

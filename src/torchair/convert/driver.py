@@ -30,6 +30,9 @@ from torchair.report import ConversionReport, Refused
 
 __all__ = ["Converted", "Driver", "convert_graph"]
 
+#: Stands for the results of a node that has no Ascend IR form; nodes that read it are not looked at.
+_REFUSED = object()
+
 _SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
 
@@ -88,6 +91,7 @@ class Driver:
     scopes: scopes.ScopeStack = field(init=False, default_factory=scopes.ScopeStack)
     positions: list[int] = field(init=False, default_factory=list)
     _hosts: dict[Any, Value] = field(init=False, default_factory=dict)
+    _fatal: list[Refused] = field(init=False, default_factory=list)
 
     def __post_init__(self) -> None:
         vals = [n.meta.get("val") for n in self.gm.graph.nodes]
@@ -112,9 +116,9 @@ class Driver:
                     self._output(node)
                 elif node.op != "placeholder":
                     self.refuse(node, Rejection(f"FX nodes of kind {node.op} are not converted"))
-        fatal = [r for r in self.report.refused if r.target not in self.report.torch_calls]
-        if fatal or (self.report.refused and self.unconverted_ops == "error"):
-            raise unconverted(fatal if self.unconverted_ops != "error" else self.report.refused)
+        refused = self.report.refused if self.unconverted_ops == "error" else self._fatal
+        if refused:
+            raise unconverted(refused)
         for target, count in self.report.torch_calls.items():
             logger.warning_once(
                 f"{target} has no Ascend IR form; it runs as a torch operator ({count} nodes in {self.name})"
@@ -147,7 +151,9 @@ class Driver:
         val = node.meta.get("val")
         self.builder.origin = self.origin(node)
         self.builder.scope = self.scopes.attributes
-        if node.target is operator.getitem:
+        if any(self.env.get(source) is _REFUSED for source in node.all_input_nodes):
+            self.env[node] = _REFUSED
+        elif node.target is operator.getitem:
             self.env[node] = self.env[node.args[0]][node.args[1]]  # type: ignore[index]
         elif isinstance(val, (*_SYMBOLIC, int, float, bool)) and not _reads_tensor_data(node):
             self.env[node] = val
@@ -155,6 +161,8 @@ class Driver:
             self.env[node] = None
         elif functionalized.matches(node):
             self.env[node] = functionalized.convert(self, node)
+        elif _torch_compat.is_with_effects(node.target):
+            self.env[node] = self._effectful(node)
         elif isinstance(node.target, OpOverload):
             self.env[node] = self.convert_overload(node, node.target, node.args, node.kwargs, val)
         else:
@@ -165,7 +173,22 @@ class Driver:
                     fix="Keep it out of the compiled region with a graph break.",
                 ),
             )
-            self.env[node] = None
+            self.env[node] = _REFUSED
+
+    def _effectful(self, node: fx.Node) -> Any:
+        """An operator with side effects: PyTorch passes a token through, here the order of nodes does its work."""
+        token, overload, *args = node.args
+        start = len(self.builder.added)
+        _, *promised = node.meta["val"]
+        val = promised[0] if len(promised) == 1 else tuple(promised)
+        assert isinstance(overload, OpOverload)
+        result = self.convert_overload(node, overload, args, node.kwargs, val)
+        for made in self.builder.added[start:]:
+            made.side_effects = True
+        if result is _REFUSED:
+            return _REFUSED
+        results = tuple(result) if isinstance(result, tuple | list) and len(promised) > 1 else (result,)
+        return (self.lower_args(token), *results)
 
     def convert_overload(
         self, node: fx.Node, overload: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any], val: Any
@@ -225,13 +248,14 @@ class Driver:
         val: Any,
         why: Rejection,
     ) -> Any:
-        self.refuse(node, why, target=str(overload))
+        self.refuse(node, why, target=str(overload), fatal=False)
         result = torch_calls.convert(self, node, overload, args, kwargs, val)
         if not isinstance(result, Rejection):
             self.report.torch_calls[str(overload)] += 1
             return result
-        self.report.refused[-1] = Refused(str(overload) + " ", node.name, result, self.builder.origin.source)
-        return None
+        self.report.refused[-1] = Refused(str(overload), node.name, result, self.builder.origin.source)
+        self._fatal.append(self.report.refused[-1])
+        return _REFUSED
 
     def _update(self, node: fx.Node) -> Any:
         target, source = (self.lower_args(a) for a in node.args[:2])
@@ -294,9 +318,12 @@ class Driver:
         """Where a node comes from, for messages and dumps."""
         return Origin(node.name, str(node.target), source_line(node))
 
-    def refuse(self, node: fx.Node, rejection: Rejection, *, target: str = "") -> None:
-        """Note that a node has no Ascend IR form."""
-        self.report.refused.append(Refused(target or str(node.target), node.name, rejection, source_line(node)))
+    def refuse(self, node: fx.Node, rejection: Rejection, *, target: str = "", fatal: bool = True) -> None:
+        """Note that a node has no Ascend IR form, and, if ``fatal``, that it cannot run as a torch operator either."""
+        refused = Refused(target or str(node.target), node.name, rejection, source_line(node))
+        self.report.refused.append(refused)
+        if fatal:
+            self._fatal.append(refused)
 
 
 def source_line(node: fx.Node) -> str:
