@@ -122,7 +122,10 @@ class GraphBuilder:
         items = list(content) if vector else [content]
         type = TensorType.of(dtype, (len(items),) if vector else (), content=items)
         if all(isinstance(d, int | float | bool) for d in type.content or ()):
-            return self.const(list(items) if vector else items[0], dtype)
+            value = self.const(list(items) if vector else items[0], dtype)
+            if value.type.content is None:  # floats: host inputs are passed to lowerings as Python numbers
+                self.graph.set_type(value, value.type.with_content(items))
+            return value
         return self._add("HostInts", (), [type], {}, ["y"]).output
 
     def host_ints(self, values: Sequence[Any]) -> Value:
@@ -216,7 +219,9 @@ class GraphBuilder:
         if spec.host:
             if isinstance(value, Sequence):
                 return self.host_ints(value)
-            return self.host(value) if not isinstance(value, np.ndarray | torch.Tensor) else self.const(value)
+            if isinstance(value, np.ndarray | torch.Tensor):
+                return self.const(value)
+            return self.host(value, DType.DT_DOUBLE if isinstance(value, float) else DType.DT_INT64)
         if isinstance(value, bool | int | float | complex) and like is not None:
             return self.const(torch.tensor(value, dtype=torch_dtype(like.dtype)))
         if isinstance(value, bool | int | float | complex | list | tuple | np.ndarray | torch.Tensor):
