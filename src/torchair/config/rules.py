@@ -12,7 +12,7 @@ import os
 import re
 import reprlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
@@ -358,8 +358,6 @@ class GraphPool(Rule):
 
 def _equal(value: object, candidate: object) -> bool:
     """Compare without trusting ``==`` of foreign types: a tensor of several elements has no truth value."""
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return False
     try:
         return bool(value == candidate)
     except Exception:  # noqa: BLE001  any failure to compare means that it is none of our values
