@@ -315,6 +315,7 @@ def _product(e: Any) -> tuple[str, int]:
     coefficient, factors = sympy.S.One, list(e.args)
     if factors[0].is_Number:
         coefficient = factors.pop(0)
+    factors.sort(key=lambda factor: factor.name if isinstance(factor, sympy.Symbol) else "~")
     parts = [_within(factor, _POWER) for factor in factors]
     if isinstance(coefficient, sympy.Rational):
         number, divisor = coefficient.p, coefficient.q

@@ -12,9 +12,8 @@
 A type is ``dtype[sizes]``, then ``{content}`` where the elements are known, ``in FORMAT`` where it is not ND,
 ``on device`` where it is not the CPU. Operands come before attributes; ``None`` is an absent operand, ``[%a, %b]`` a
 dynamic one; ``$0`` is the node's operand number 0, lists flattened. ``Op<name>`` gives the node's name where neither
-its operator nor its value tells it. What differs from the default stands behind the parentheses. A comment that begins with
-``# from`` or ``# at`` at the end of a node is the node's origin and is read; any other comment is skipped. Constant
-tensors (``blob("name")``) are not part of the text.
+its operator nor its value tells it. What differs from the default stands behind the parentheses. A comment that begins
+with ``# from`` or ``# at`` at the end of a XX("name")``) are not part of the text.
 """
 
 from __future__ import annotations
@@ -113,7 +112,7 @@ def _symbol_lines(graph: Graph) -> list[str]:
     strides = [s.strides for s in graph.output_specs] + [s for node in graph for s in node.operand_strides]
     types = [*(v.type for v in values), *(TensorType(DType.DT_INT64, s) for s in strides if s)]
     for type in types:
-        for symbol in sorted(type.symbols, key=str):
+        for symbol in sorted(type.symbols, key=lambda s: (s.name, assumption_words(s))):
             table.add(symbol)
     odd = sorted((s for s in table if s != default_symbol(s.name)), key=str)
     texts = [f"{_word(s.name)}: {' '.join(assumption_words(s))}" for s in odd]

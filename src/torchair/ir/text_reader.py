@@ -87,16 +87,14 @@ def _error(text: str, line: int, column: int, why: str, fix: str = "") -> IRText
 def _syntax_error(text: str, e: UnexpectedInput) -> IRTextError:
     if isinstance(e, UnexpectedCharacters):
         found, names = repr(e.char), e.allowed
-    elif isinstance(e, UnexpectedToken) and e.token.type != "$END":
-        found, names = repr(str(e.token)), e.accepts or e.expected
     else:
-        found, names = (
-            "the end of the text",
-            e.accepts if isinstance(e, UnexpectedToken) else getattr(e, "expected", ()),
-        )
+        assert isinstance(e, UnexpectedToken)
+        found, names = repr(str(e.token)), e.accepts or e.expected
+    line, column = e.line, e.column
+    if isinstance(e, UnexpectedToken) and e.token.type == "$END":
+        found = "the end of the text"
+        line, column = text.count("\n") + 1, len(text) - text.rfind("\n")
     expected = ", ".join(sorted({shown for name in names or () if (shown := _terminal(name))}))
-    at_end = isinstance(e, UnexpectedEOF) or (isinstance(e, UnexpectedToken) and e.token.type == "$END")
-    line, column = (text.count("\n") + 1, len(text) - text.rfind("\n")) if at_end else (e.line, e.column)
     return _error(text, line, column, f"found {found}, expected {expected}")
 
 
@@ -123,7 +121,7 @@ def _unescape(text: str) -> str:
 
 
 def _unquote(token: str) -> str:
-    return _unescape(token[1:-1]) if token.startswith('"') else token
+    return _unescape(token[1:-1]) if token.startswith('"') else str(token)  # a token of lark would live on in the graph
 
 
 def _split(children: Sequence[_Leaf], *rules: str) -> tuple[list[_Leaf], dict[str, _Branch]]:
@@ -550,9 +548,8 @@ class _Reader:
                 return self._named_atom(tree, str(items[0]))
         name, args = str(items[0]), [self._expression(c) for c in items[1:]]
         if name not in FUNCTIONS:
-            raise self.error(
-                tree, f"{name!r} is not a function", _like(name, FUNCTIONS) or f"Functions: {', '.join(FUNCTIONS)}."
-            )
+            hint = _like(name, FUNCTIONS) or "Functions are those of torch.utils._sympy.functions."
+            raise self.error(tree, f"{name!r} is not a function", hint)
         return build_call(name, args, exact=tree.data == "exact_function")
 
     def _named_atom(self, tree: _Branch, name: str) -> Any:
