@@ -124,7 +124,10 @@ def _node(draw: st.DrawFn, graph: Graph, values: list[Value]) -> Node:
         if values:
             kinds += [st.sampled_from(values), st.lists(st.sampled_from(values), max_size=2).map(tuple)]
         operands.append(draw(st.one_of(kinds)))
-    attrs = draw(st.dictionaries(st.sampled_from(["axis", "strides", "in", "a b", "None"]), literals(), max_size=3))
+    flat = sum(len(o) if isinstance(o, tuple) else 1 for o in operands)
+    slot = st.builds(Slot, st.integers(0, flat - 1), st.booleans()) if flat else st.none()
+    values_of = literals() | slot | st.tuples(slot)
+    attrs = draw(st.dictionaries(st.sampled_from(["axis", "strides", "in", "a b", "None"]), values_of, max_size=3))
     node = graph.add_node(
         draw(st.sampled_from(_OPS)),
         operands,

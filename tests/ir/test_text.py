@@ -212,7 +212,8 @@ _GOOD = (
         ("axis=1", "axis=1, axis=2", "axis=2", "attribute 'axis' is given twice", ""),
         ("axis=1", "axis=1, %x", "%x)", "operands come before attributes", ""),
         ("axis=1", "axis", "axis", "found 'axis', expected a value such as %x, None or name=value", ""),
-        ("axis=1", "axis=$0", "$0", "operand numbers and attributes are for the call of a node", ""),
+        ("axis=1", "axis=$dim", "$dim", "references to operands and attributes are for the call of a node", ""),
+        ("axis=1", "axis=($1.item, 2)", "$1", "the node has 1 operands, counted from $0", ""),
         (
             "axis=1",
             'axis=dtype("f")',

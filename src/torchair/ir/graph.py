@@ -174,7 +174,8 @@ class Node:
     Attributes:
         op: Ascend IR operator name (``"MatMulV2"``), or ``"torch_call"``.
         inputs: One operand for each prototype input, in order. Change with :meth:`set_input`.
-        attrs: Attribute values: bool, int, float, str, DType, Blob and tuples of them. Change with :meth:`set_attr`.
+        attrs: Attribute values: bool, int, float, complex, str, DType, Blob, None and tuples of them, and :class:`Slot`
+            where an operand tells the value when the graph runs. Change with :meth:`set_attr`.
         outputs: The values that the node makes, dynamic outputs flattened.
         output_names: One name for each output.
         writes: Pairs ``(output, operand)``: that output overwrites the memory of that flattened operand, which nothing

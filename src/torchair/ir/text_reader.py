@@ -5,7 +5,8 @@ from __future__ import annotations
 import difflib
 import functools
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from importlib import resources
 from typing import Any, TypeAlias
 
@@ -128,6 +129,14 @@ def _split(children: Sequence[_Leaf], *rules: str) -> tuple[list[_Leaf], dict[st
     """The children of a tree: those of the named rules by name, and the others."""
     named = {c.data: c for c in children if isinstance(c, Tree) and c.data in rules}
     return [c for c in children if not (isinstance(c, Tree) and c.data in rules)], named
+
+
+@dataclass(frozen=True, slots=True)
+class _Scope:
+    """What an attribute value may refer to: that many operands, and, in the call of a node, its attributes."""
+
+    operands: int | None = None
+    attrs: Mapping[str, Any] | None = None
 
 
 class _Reader:
@@ -276,7 +285,8 @@ class _Reader:
         attrs: dict[str, Any] = {}
         for tree in trees:
             if tree.data == "attribute":
-                name, value = self._attribute(tree, self._plain_literal)
+                operands = sum(len(i) if isinstance(i, tuple) else 1 for i in inputs)
+                name, value = self._attribute(tree, _Scope(operands))
                 if name in attrs:
                     raise self.error(tree, f"attribute {name!r} is given twice")
                 attrs[name] = value
@@ -296,9 +306,9 @@ class _Reader:
                     inputs.append(None)
         return inputs, attrs
 
-    def _attribute(self, tree: _Branch, literal: Callable[[_Leaf], Any]) -> tuple[str, Any]:
+    def _attribute(self, tree: _Branch, scope: _Scope) -> tuple[str, Any]:
         word, value = tree.children
-        return self._word(word), literal(value)
+        return self._word(word), self._literal(value, scope)
 
     # One method for each clause of the grammar; each changes the node that was just added.
 
@@ -339,7 +349,7 @@ class _Reader:
     def _scope(self, node: Node, tree: _Branch) -> None:
         for item in tree.children:
             assert isinstance(item, Tree)
-            name, value = self._attribute(item, self._plain_literal)
+            name, value = self._attribute(item, _Scope())
             if not isinstance(value, bool | str):
                 raise self.error(item, "a scope attribute is a string, True or False")
             node.scope[name] = value
@@ -350,7 +360,7 @@ class _Reader:
             assert isinstance(item, Tree)
             slot, dims = item.children
             assert isinstance(dims, Tree)
-            strides[self._slot(node, slot)] = self._dims(dims.children)
+            strides[self._slot(len(node.operands), slot)] = self._dims(dims.children)
         node.operand_strides = tuple(strides)
 
     def _call(self, node: Node, tree: _Branch) -> None:
@@ -359,25 +369,22 @@ class _Reader:
         args: list[Any] = []
         kwargs: list[tuple[str, Any]] = []
         writes: list[int] = []
-
-        def literal(leaf: _Leaf) -> Any:
-            return self._literal(leaf, node)
-
+        scope = _Scope(len(node.operands), node.attrs)
         for item in rest:
             if isinstance(item, Token):
-                writes.append(self._slot(node, item))
+                writes.append(self._slot(len(node.operands), item))
             elif item.data == "attribute":
-                kwargs.append(self._attribute(item, literal))
+                kwargs.append(self._attribute(item, scope))
             elif kwargs:
                 raise self.error(item, "positional arguments come before keywords")
             else:
-                args.append(literal(item.children[0]))
+                args.append(self._literal(item.children[0], scope))
         node.call = Call(_unquote(target), tuple(args), tuple(kwargs), tuple(writes))
 
     def _effect(self, node: Node, tree: _Leaf) -> tuple[int, int]:
         assert isinstance(tree, Tree)
         value, slot = tree.children
-        return self._output(node, value), self._slot(node, slot)
+        return self._output(node, value), self._slot(len(node.operands), slot)
 
     def _output(self, node: Node, token: _Leaf) -> int:
         value = self._value(token)
@@ -385,10 +392,10 @@ class _Reader:
             raise self.error(token, f"%{value.name} is not an output of this node")
         return value.index
 
-    def _slot(self, node: Node, token: _Leaf) -> int:
+    def _slot(self, operands: int, token: _Leaf) -> int:
         index = int(str(token)[1:])
-        if index >= len(node.operands):
-            raise self.error(token, f"the node has {len(node.operands)} operands, counted from $0")
+        if index >= operands:
+            raise self.error(token, f"the node has {operands} operands, counted from $0")
         return index
 
     def _origin(self, token: Token) -> Origin:
@@ -414,11 +421,8 @@ class _Reader:
     def _is_none(self, token: _Leaf) -> bool:
         return isinstance(token, Token) and token == "None"
 
-    def _plain_literal(self, leaf: _Leaf) -> Any:
-        return self._literal(leaf, None)
-
-    def _literal(self, tree: _Leaf, node: Node | None) -> Any:
-        """An attribute value; slots and torch's literals only in the call of a node."""
+    def _literal(self, tree: _Leaf, scope: _Scope) -> Any:
+        """An attribute value, or a part of a call's argument."""
         assert isinstance(tree, Tree)
         items = tree.children
         match tree.data:
@@ -431,21 +435,21 @@ class _Reader:
             case "named":
                 return self._named(tree, str(items[-1]), negative=len(items) > 1)
             case "tagged":
-                return self._tagged(tree, str(items[0]), [self._literal(c, node) for c in items[1:]], node)
+                return self._tagged(tree, str(items[0]), [self._literal(c, scope) for c in items[1:]], scope)
             case "tuple":
-                return tuple(self._literal(c, node) for c in items)
+                return tuple(self._literal(c, scope) for c in items)
             case "list":
-                return [self._literal(c, node) for c in items]
-            case "slot" if node is not None:
+                return [self._literal(c, scope) for c in items]
+            case "slot" if scope.operands is not None:
                 if len(items) > 1 and items[1] != "item":
                     raise self.error(items[1], f"found {str(items[1])!r}, expected 'item'")
-                return Slot(self._slot(node, items[0]), host=len(items) > 1)
-            case "attr_reference" if node is not None:
+                return Slot(self._slot(scope.operands, items[0]), host=len(items) > 1)
+            case "attr_reference" if scope.attrs is not None:
                 name = _unquote(str(items[0])[1:])
-                if name not in node.attrs:
-                    raise self.error(tree, f"the node has no attribute {name!r}", _like(name, node.attrs))
+                if name not in scope.attrs:
+                    raise self.error(tree, f"the node has no attribute {name!r}", _like(name, scope.attrs))
                 return Attr(name)
-        raise self.error(tree, "operand numbers and attributes are for the call of a node")
+        raise self.error(tree, "references to operands and attributes are for the call of a node")
 
     def _named(self, tree: _Branch, name: str, *, negative: bool) -> Any:
         words: dict[str, Any] = {"inf": float("inf"), "nan": float("nan")}
@@ -465,7 +469,7 @@ class _Reader:
             _like(name, [*words, *(d.short_name for d in DType)]),
         )
 
-    def _tagged(self, tree: _Branch, tag: str, args: Sequence[Any], node: Node | None) -> Any:
+    def _tagged(self, tree: _Branch, tag: str, args: Sequence[Any], scope: _Scope) -> Any:
         if tag == "complex" and len(args) == 2 and all(isinstance(a, int | float) for a in args):
             return complex(*args)
         text = args[0] if len(args) == 1 and isinstance(args[0], str) else None
@@ -475,7 +479,7 @@ class _Reader:
             return Blob(text)
         if tag == "format" and text is not None and f"FORMAT_{text}" in Format.__members__:
             return Format[f"FORMAT_{text}"]
-        if tag in _LITERAL_KINDS and text is not None and node is not None:
+        if tag in _LITERAL_KINDS and text is not None and scope.attrs is not None:
             return Literal(tag, text)
         raise self.error(
             tree, f'{tag}(...) is not a value; values: complex(1.0, 2.0), blob("name"), in a call also dtype("float32")'
