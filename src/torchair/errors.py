@@ -36,6 +36,7 @@ __all__ = [
     "PrototypeNotFoundError",
     "ProcessOptionsError",
     "Rejection",
+    "ScopeError",
     "ShapeError",
     "TorchAirError",
     "TypeRuleError",
@@ -214,6 +215,12 @@ class MutationError(TorchAirError, RuntimeError):
     """An operator writes an argument in a way that a functional graph cannot express."""
 
     code = "TA212"
+
+
+class ScopeError(TorchAirError, RuntimeError):
+    """A scope marker in the graph has no partner."""
+
+    code = "TA215"
 
 
 class UnsupportedShapeError(TorchAirError, RuntimeError):

@@ -3,25 +3,56 @@
 from __future__ import annotations
 
 import functools
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from torch import fx
+from typing_extensions import Self
 
 from torchair import _torch_compat
-from torchair.config import CompilerConfig, Options
+from torchair.config import PROCESS_OPTIONS, CompilerConfig, Options, warn_inapplicable, with_foreign_options
 from torchair.convert.registry import converters
+from torchair.errors import UnavailableFeatureError
+from torchair.frontend import decomposition_table
 from torchair.pipeline.builtin import load_converters
-from torchair.pipeline.ge_mode import compile_graph
+from torchair.pipeline.ge_mode import CompiledGraph, compile_graph
 
-__all__ = ["get_compiler", "get_npu_backend", "npu", "torchair"]
+__all__ = ["Backend", "get_compiler", "get_npu_backend", "npu", "torchair"]
+
+
+class Backend(functools.partial[Callable[..., Any]]):
+    """A backend for ``torch.compile``: a ``functools.partial`` that remembers what it compiled.
+
+    Example:
+        >>> backend = torchair.get_npu_backend()
+        >>> y = torch.compile(model, backend=backend)(x)
+        >>> print(backend.graphs[-1].text)
+    """
+
+    _compiled: weakref.WeakSet[CompiledGraph]
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        """Make the partial."""
+        self = super().__new__(cls, *args, **kwargs)
+        self._compiled = weakref.WeakSet()
+        return self
+
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        """Compile one graph of Dynamo's."""
+        return super().__call__(*args, **kwargs, compiled=self._compiled)
+
+    @property
+    def graphs(self) -> list[CompiledGraph]:
+        """The compiled graphs that are still alive, in order of compilation."""
+        return sorted(self._compiled, key=lambda g: g.number)
 
 
 def get_npu_backend(
     *,
     compiler_config: CompilerConfig | None = None,
     custom_decompositions: Mapping[Any, Callable[..., Any]] | None = None,
-) -> Callable[..., Any]:
+) -> Backend:
     """A backend for ``torch.compile`` that runs graphs in GE mode.
 
     Args:
@@ -29,10 +60,11 @@ def get_npu_backend(
         custom_decompositions: Operator overloads to decomposition functions; they win over the default table.
 
     Returns:
-        A ``functools.partial`` whose keyword ``compiler_config`` is the config.
+        A ``functools.partial`` whose keyword ``compiler_config`` is the config; its ``graphs`` are what it compiled.
     """
     config = CompilerConfig() if compiler_config is None else compiler_config
-    return functools.partial(_backend, compiler_config=config, custom_decompositions=dict(custom_decompositions or {}))
+    warn_inapplicable(config, stacklevel=2)
+    return Backend(_backend, compiler_config=config, custom_decompositions=dict(custom_decompositions or {}))
 
 
 def get_compiler(
@@ -46,7 +78,7 @@ def get_compiler(
     config = CompilerConfig() if compiler_config is None else compiler_config
 
     def compiler(gm: fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
-        compiled = compile_graph(gm, example_inputs, Options.from_config(config))
+        compiled = compile_graph(gm, example_inputs, _options(config), config)
         return lambda *args: compiled(list(args))
 
     return compiler
@@ -68,23 +100,43 @@ def _backend(
     *,
     compiler_config: CompilerConfig,
     custom_decompositions: Mapping[Any, Callable[..., Any]] | None = None,
+    compiled: weakref.WeakSet[CompiledGraph] | None = None,
+    options: Mapping[str, Any] | None = None,
 ) -> Callable[..., Any]:
     load_converters()
-    options = Options.from_config(compiler_config)
-    compiler = functools.partial(compile_graph, options=options)
+    config = with_foreign_options(compiler_config, options)
+    frozen = _options(config)
+
+    def compiler(graph: fx.GraphModule, inputs: Sequence[Any]) -> Callable[[list[Any]], Sequence[Any]]:
+        result = compile_graph(graph, inputs, frozen, config)
+        if compiled is not None and isinstance(result, CompiledGraph):
+            compiled.add(result)
+        return result
+
     return _torch_compat.aot_module_simplified(
         gm,
         example_inputs,
         fw_compiler=compiler,
         bw_compiler=compiler,
         inference_compiler=compiler,
-        decompositions=_decompositions(custom_decompositions or {}),
-        keep_inference_input_mutations=options.keep_inference_input_mutations,
+        decompositions=decomposition_table(converters.snapshot(), custom_decompositions or {}),
+        keep_inference_input_mutations=frozen.keep_inference_input_mutations,
     )
 
 
-def _decompositions(custom: Mapping[Any, Callable[..., Any]]) -> dict[Any, Callable[..., Any]]:
-    """PyTorch's core table without the operators that have a converter; the user's entries win."""
-    table = {op: f for op, f in _torch_compat.core_decompositions().items() if converters.get(op) is None}
-    table.update(custom)
-    return table
+def _options(config: CompilerConfig) -> Options:
+    """Freeze the configuration for one compile.
+
+    Raises:
+        UnavailableFeatureError: It asks for capture mode.
+        ProcessOptionsError: It differs from an earlier compile in an option of the process.
+    """
+    if config.captures:
+        raise UnavailableFeatureError(
+            "Capture mode is not in this version",
+            why=f"config.mode is {config.mode.raw!r}",
+            fix='config.mode = "max-autotune"',
+        )
+    options = Options.from_config(config)
+    PROCESS_OPTIONS.fix(options.process_strings)
+    return options

@@ -14,8 +14,12 @@ from torchair.convert.driver import Converted, convert_graph
 from torchair.convert.registry import converters
 from torchair.engines import select_engine
 from torchair.engines.base import Executable
+from torchair.frontend import optimize_fx
+from torchair.ir import Graph
+from torchair.ir.text import to_text
 from torchair.logs import logger
 from torchair.pipeline.builtin import load_converters
+from torchair.report import ConversionReport
 
 __all__ = ["CompiledGraph", "compile_graph"]
 
@@ -26,33 +30,63 @@ class CompiledGraph:
     """One FX graph, compiled.
 
     Attributes:
-        converted: The IR graph as it runs, and what became of each FX node.
-        executable: What the engine made of it.
+        number: Counts the graphs of the process from 1.
+        graph: The IR graph as it runs.
+        report: What became of each FX node.
         engine: Name of the engine.
+        executable: What the engine made of it.
     """
 
     _boxed_call = True
 
-    def __init__(self, converted: Converted, executable: Executable, engine: str) -> None:
-        self.converted = converted
-        self.executable = executable
+    def __init__(self, number: int, converted: Converted, executable: Executable, engine: str) -> None:
+        self.number = number
+        self.graph: Graph = converted.graph
+        self.report: ConversionReport = converted.report
         self.engine = engine
+        self.executable = executable
+        self._positions = converted.inputs
+
+    @property
+    def text(self) -> str:
+        """The graph in text form."""
+        return to_text(self.graph)
 
     def __call__(self, args: list[Any]) -> Sequence[Any]:
         """Run with the flat arguments of the FX graph; the list is emptied, so that inputs can be freed early."""
-        inputs = [args[i] for i in self.converted.inputs]
+        inputs = [args[i] for i in self._positions]
         args.clear()
         return self.executable(*inputs)
 
+    def __repr__(self) -> str:
+        return f"<CompiledGraph {self.graph.name}: {len(self.graph)} nodes on the {self.engine} engine>"
 
-def compile_graph(gm: fx.GraphModule, inputs: Sequence[Any], options: Options) -> Callable[[list[Any]], Sequence[Any]]:
+
+def compile_graph(
+    gm: fx.GraphModule, inputs: Sequence[Any], options: Options, config: Any = None
+) -> Callable[[list[Any]], Sequence[Any]]:
     """Compile an AOT-level FX graph.
+
+    Args:
+        gm: The graph; it is not changed.
+        inputs: Fake inputs.
+        config: The user's config object, for custom passes.
 
     Returns:
         A callable that takes one list, the flat arguments of the graph.
     """
     load_converters()
-    name = f"graph_{next(_numbers)}"
+    number = next(_numbers)
+    name = f"graph_{number}"
+    logger.info("compiler inputs: %s", inputs)
+    logger.info("graph: %s", gm.graph)
+    gm = optimize_fx(
+        gm,
+        inputs,
+        config,
+        pre_pass=options.post_grad_custom_pre_pass,
+        post_pass=options.post_grad_custom_post_pass,
+    )
     if options.run_eagerly:
         logger.warning(f"{name} runs eagerly: config.debug.run_eagerly is set")
         return _torch_compat.make_boxed(lambda args: gm(*args))
@@ -66,4 +100,14 @@ def compile_graph(gm: fx.GraphModule, inputs: Sequence[Any], options: Options) -
         )
         engine = select_engine(options.engine)
         executable = engine.compile(converted.graph, options)
-    return CompiledGraph(converted, executable, engine.name)
+    _log_classification(converted.graph, number)
+    return CompiledGraph(number, converted, executable, engine.name)
+
+
+def _log_classification(graph: Graph, number: int) -> None:
+    """Whether sizes are fixed, in the words that users search for (specification, F-12 and F-16)."""
+    static_inputs = all(v.type.is_static for v in graph.inputs)
+    static = all(v.type.is_static for node in graph for v in node.outputs) and static_inputs
+    words = ("Static" if static_inputs else "Dynamic", "static" if static else "dynamic")
+    level = logger.warning if static_inputs and not static else logger.info
+    level(f"{words[0]} FX graph compiled to {words[1]} Ascend GE graph, graph id: {number}")

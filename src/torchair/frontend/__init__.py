@@ -1,0 +1,8 @@
+"""The FX side, shared by both modes: what happens to the AOT graph before it is converted or captured."""
+
+from __future__ import annotations
+
+from torchair.frontend.decompositions import decomposition_table
+from torchair.frontend.fx_passes import optimize_fx
+
+__all__ = ["decomposition_table", "optimize_fx"]
