@@ -209,6 +209,10 @@ class TensorType:
             content=None if content is None else tuple(as_dim(d) for d in content),
         )
 
+    def __str__(self) -> str:
+        """``float32[2, s0]``, for messages; the text form shows more."""
+        return f"{self.dtype.short_name}[{', '.join(str(d) for d in self.shape)}]"
+
     @property
     def rank(self) -> int:
         return len(self.shape)

@@ -15,7 +15,7 @@ import torch
 from torchair import _torch_compat
 from torchair.errors import TorchAirError, TypeRuleError
 from torchair.ir import Call, Dim, TensorType
-from torchair.opset.kernels import evaluator_for
+from torchair.opset.kernels import fake_evaluator_for
 from torchair.opset.operator import infer_types, operators
 from torchair.opset.prototype import prototypes
 from torchair.opset.torch_types import host_type, tensor_type, torch_dtype
@@ -64,8 +64,19 @@ class TypeInference:
         with self.fake_mode:
             return torch.empty([self.number(d) for d in type.shape], dtype=torch_dtype(type.dtype), device=type.device)
 
-    def infer(self, op: str, types: _Types, attrs: Mapping[str, Any], call: Call | None = None) -> Inferred | None:
+    def infer(
+        self,
+        op: str,
+        types: _Types,
+        attrs: Mapping[str, Any],
+        call: Call | None = None,
+        *,
+        writes: Sequence[tuple[int, int]] = (),
+    ) -> Inferred | None:
         """Types of a node's outputs, or None where nothing tells them.
+
+        Args:
+            writes: ``Node.writes``, for an operator that only a registered kernel computes.
 
         Raises:
             TypeRuleError: The operator refuses these types.
@@ -73,20 +84,23 @@ class TypeInference:
         key = (op, tuple(types), tuple(attrs.items()), call)
         found = self._memo.get(key)
         if found is None:
-            found = self._infer(op, types, attrs, call)
+            found = self._infer(op, types, attrs, call, writes)
             if found is not None:
                 self._memo[key] = found
         return found
 
-    def _infer(self, op: str, types: _Types, attrs: Mapping[str, Any], call: Call | None) -> Inferred | None:
+    def _infer(
+        self, op: str, types: _Types, attrs: Mapping[str, Any], call: Call | None, writes: Sequence[tuple[int, int]]
+    ) -> Inferred | None:
         known = operators.get(op)
         outputs: tuple[TensorType, ...]
         aliases: tuple[tuple[int, int], ...] = ()
         try:
             if known is not None and (by_rule := infer_types(known, types, dict(attrs))) is not None:
                 outputs = tuple(by_rule)
+                aliases = ((0, 0),) if known.view else ()
             else:
-                result = self._run_fake(op, types, attrs, call)
+                result = self._run_fake(op, types, attrs, call, writes)
                 if result is None:
                     return None
                 outputs, aliases = result
@@ -103,8 +117,10 @@ class TypeInference:
                 fix="Check the arguments that the converter passes to it.",
             ) from e
 
-    def _run_fake(self, op: str, types: _Types, attrs: Mapping[str, Any], call: Call | None) -> Inferred | None:
-        evaluator = evaluator_for(op, call, prefer_kernel=False)
+    def _run_fake(
+        self, op: str, types: _Types, attrs: Mapping[str, Any], call: Call | None, writes: Sequence[tuple[int, int]]
+    ) -> Inferred | None:
+        evaluator = fake_evaluator_for(op, call, writes=writes)
         if evaluator is None:
             return None
         hosts = host_inputs(op)
@@ -169,7 +185,7 @@ def _show(type: Any) -> str:
     if isinstance(type, tuple):
         return "[" + ", ".join(map(_show, type)) + "]"
     content = f" = {list(type.content)}" if type.content is not None else ""
-    return f"{type.dtype.short_name}[{', '.join(str(d) for d in type.shape)}]{content}"
+    return f"{type}{content}"
 
 
 def _show_attrs(attrs: Mapping[str, Any]) -> str:

@@ -79,7 +79,13 @@ def get_compiler(
 
     def compiler(gm: fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
         compiled = compile_graph(gm, example_inputs, _options(config), config)
-        return lambda *args: compiled(list(args))
+
+        def run(*args: Any) -> Sequence[Any]:
+            if isinstance(compiled, CompiledGraph):
+                compiled.check(args)
+            return compiled(list(args))
+
+        return run
 
     return compiler
 

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import torch
 from torch import fx
 
 from torchair import _torch_compat
@@ -14,10 +15,12 @@ from torchair.convert.driver import Converted, convert_graph
 from torchair.convert.registry import converters
 from torchair.engines import select_engine
 from torchair.engines.base import Executable
+from torchair.errors import GraphInputError
 from torchair.frontend import optimize_fx
 from torchair.ir import Graph
 from torchair.ir.text import to_text
 from torchair.logs import logger
+from torchair.opset.torch_types import tensor_type
 from torchair.pipeline.builtin import load_converters
 from torchair.report import ConversionReport
 
@@ -46,20 +49,56 @@ class CompiledGraph:
         self.engine = engine
         self.executable = executable
         self._positions = converted.inputs
+        self._checked = False
 
     @property
     def text(self) -> str:
         """The graph in text form."""
         return to_text(self.graph)
 
+    def check(self, args: Sequence[Any]) -> None:
+        """Compare arguments with what the graph was compiled for; see :func:`check_inputs`."""
+        check_inputs(self.graph, [args[i] for i in self._positions])
+        self._checked = True
+
     def __call__(self, args: list[Any]) -> Sequence[Any]:
         """Run with the flat arguments of the FX graph; the list is emptied, so that inputs can be freed early."""
         inputs = [args[i] for i in self._positions]
         args.clear()
+        if not self._checked:
+            check_inputs(self.graph, inputs)
+            self._checked = True
         return self.executable(*inputs)
 
     def __repr__(self) -> str:
         return f"<CompiledGraph {self.graph.name}: {len(self.graph)} nodes on the {self.engine} engine>"
+
+
+def check_inputs(graph: Graph, inputs: Sequence[Any]) -> None:
+    """Compare arguments with what the graph was compiled for (specification, F-68).
+
+    Raises:
+        GraphInputError: A dtype, a number of dimensions or a fixed size differs.
+    """
+    problems = []
+    for i, (value, given) in enumerate(zip(graph.inputs, inputs, strict=True)):
+        if value.type.content is not None:
+            continue
+        if not isinstance(given, torch.Tensor):
+            problems.append(f"input {i} (%{value.name}) is a {type(given).__name__}, not a tensor")
+            continue
+        got = tensor_type(given)
+        fixed = len(got.shape) == value.rank and all(
+            a == b or not isinstance(b, int) for a, b in zip(got.shape, value.shape, strict=True)
+        )
+        if got.dtype != value.dtype or not fixed:
+            problems.append(f"input {i} (%{value.name}) is {got}, compiled for {value.type}")
+    if problems:
+        raise GraphInputError(
+            "A compiled graph was called with inputs that it was not compiled for",
+            why=problems,
+            fix="Call it with tensors like the example inputs; compile with symbolic sizes (dynamic=True) for others.",
+        )
 
 
 def compile_graph(

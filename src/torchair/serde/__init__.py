@@ -1,0 +1,1 @@
+"""IR graphs as files: pictures now; the GE protobuf formats come later."""
