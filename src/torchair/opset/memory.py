@@ -3,15 +3,67 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from torchair import _torch_compat
-from torchair.ir import TensorType, Value
+from torchair.ir import Dim, DType, TensorType, Value
 from torchair.opset.operator import HostInts, ascend_op
 
-__all__ = ["AsStrided", "Assign", "Identity", "Pack", "Shape", "TensorMove", "ViewCopy"]
+__all__ = [
+    "AsStrided",
+    "Assign",
+    "Identity",
+    "Pack",
+    "Shape",
+    "TensorMove",
+    "ViewCopy",
+    "apart",
+    "is_literal",
+    "only",
+    "writable",
+]
+
+
+def only(numbers: int | Sequence[int]) -> int:
+    """The number of a host input that stands for one: given 0-d, or as a list of one."""
+    return numbers[0] if isinstance(numbers, Sequence) else numbers
+
+
+def is_literal(number: Any, value: int) -> bool:
+    """True for a number that is ``value``; False for a symbolic one, which asking would specialize the graph on."""
+    return isinstance(number, int) and number == value
+
+
+def writable(x: Tensor) -> Tensor:
+    """``x``, or a dense copy where several of its elements lie at one address (an expanded tensor).
+
+    Lowerings that write an input begin with it: the copy that a converter makes before keeps the strides of what it
+    copies.
+    """
+    return x.clone(memory_format=torch.contiguous_format) if _may_overlap(x) else x
+
+
+def apart(source: Tensor, target: Tensor) -> Tensor:
+    """``source``, copied where it lies in the storage of ``target``, which is about to be written while it is read."""
+    same = source.layout is torch.strided and _torch_compat.storage_id(source) == _torch_compat.storage_id(target)
+    return source.clone() if same else source
+
+
+def _may_overlap(x: Tensor) -> bool:
+    axes: list[tuple[Any, Any]] = list(zip(x.stride(), x.shape, strict=True))
+    if any(is_literal(stride, 0) for stride, _ in axes):
+        return True
+    if not all(isinstance(number, int) for axis in axes for number in axis):
+        return False
+    span = 0
+    for stride, size in sorted((stride, size) for stride, size in axes if size > 1):
+        if stride <= span:
+            return True
+        span += stride * (size - 1)
+    return False
 
 
 @ascend_op(source="CANN op_proto: array_ops.h")
@@ -25,7 +77,13 @@ def Identity(x: Value) -> Value:
 
 @Identity.lower
 def _(x: Tensor) -> Tensor:
-    return torch.ops.aten.alias.default(x)
+    y: Tensor = torch.ops.aten.alias.default(x)
+    return y
+
+
+@Identity.content
+def _(x: TensorType) -> tuple[Dim, ...] | None:
+    return x.content
 
 
 @ascend_op(source="CANN op_proto: array_ops.h")
@@ -44,15 +102,11 @@ def _(x: Tensor) -> Tensor:
 
 def clone_preserve_strides(x: Tensor) -> Tensor:
     """Clone the memory below a tensor up to its last element, so that strides and storage offset stay."""
-    if x.layout is not torch.strided or (x.is_contiguous() and _is_zero(x.storage_offset())):
+    if x.layout is not torch.strided or (x.is_contiguous() and is_literal(x.storage_offset(), 0)):
         return x.clone()
     needed = _torch_compat.required_storage_length(x)
     buffer = torch.as_strided(x, (needed,), (1,), 0).clone()
     return torch.as_strided(buffer, x.size(), x.stride(), x.storage_offset())
-
-
-def _is_zero(offset: int) -> bool:
-    return isinstance(offset, int) and offset == 0
 
 
 @ascend_op(outputs=("ref",), source="CANN op_proto: state_ops.h")
@@ -73,19 +127,15 @@ def _(ref: Tensor, value: Tensor, *, validate_shape: bool, use_locking: bool) ->
 def AsStrided(x: Value, size: Value, stride: Value, storage_offset: Value) -> Value:
     """A view of the memory of ``x``: element ``i`` lies at ``storage_offset + sum(i * stride)``.
 
-    Shapes: ``size`` and ``stride`` are ``[n]``, ``storage_offset`` is 0-d or ``[1]``, counted in elements from the start of the
-    storage; the result has the shape ``size``. dtypes: any.
+    Shapes: ``size`` and ``stride`` are ``[n]``, ``storage_offset`` is 0-d or ``[1]``, counted in elements from the
+    start of the storage; the result has the shape ``size``. dtypes: any.
     """
     raise NotImplementedError
 
 
 @AsStrided.lower
 def _(x: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | Sequence[int]) -> Tensor:
-    return torch.as_strided(x, size, stride, _first(storage_offset))
-
-
-def _first(number: int | Sequence[int]) -> int:
-    return number[0] if isinstance(number, Sequence) else number
+    return torch.as_strided(x, size, stride, only(storage_offset))
 
 
 @ascend_op(
@@ -126,9 +176,19 @@ def _(
     src_stride: Sequence[int],
     src_storage_offset: int | Sequence[int],
 ) -> Tensor:
-    if _torch_compat.storage_id(dst) != _torch_compat.storage_id(src):
-        torch.as_strided(dst, dst_size, dst_stride, _first(dst_storage_offset)).copy_(src)
+    view = torch.as_strided(dst, dst_size, dst_stride, only(dst_storage_offset))
+    if not _same_memory(view, src):
+        view.copy_(apart(src, dst))
     return dst
+
+
+def _same_memory(a: Tensor, b: Tensor) -> bool:
+    return (
+        _torch_compat.storage_id(a) == _torch_compat.storage_id(b)
+        and a.storage_offset() == b.storage_offset()
+        and a.shape == b.shape
+        and a.stride() == b.stride()
+    )
 
 
 @ascend_op(source="CANN op_proto: array_ops.h")
@@ -147,13 +207,11 @@ def _(x: Tensor, *, dtype: int) -> Tensor:
 
 @Shape.infer
 def _(x: TensorType, *, dtype: int) -> TensorType:
-    from torchair.ir import DType
-
     return TensorType.of(DType(dtype), (x.rank,), content=x.shape)
 
 
 @ascend_op(source="CANN op_proto: array_ops.h")
-def Pack(x: Sequence[Value], *, axis: int = 0, N: int = 1) -> Value:
+def Pack(x: Sequence[Value], *, axis: int = 0, N: int) -> Value:
     """Stack ``N`` tensors of one shape along a new dimension ``axis``.
 
     dtypes: any, all equal.
@@ -163,11 +221,11 @@ def Pack(x: Sequence[Value], *, axis: int = 0, N: int = 1) -> Value:
 
 @Pack.lower
 def _(x: list[Tensor], *, axis: int, N: int) -> Tensor:
-    return torch.stack([t if isinstance(t, Tensor) else torch.tensor(t) for t in x], axis)
+    return torch.stack(list(x), axis)
 
 
 @Pack.content
-def _(x: Sequence[TensorType], *, axis: int, N: int) -> list[object] | None:
+def _(x: Sequence[TensorType], *, axis: int, N: int) -> list[Dim] | None:
     if axis != 0 or any(t.rank or t.content is None for t in x):
         return None
     return [t.content[0] for t in x if t.content]

@@ -14,6 +14,7 @@ Calling the operator adds a node to the graph under construction.
 from __future__ import annotations
 
 import inspect
+import keyword
 import typing
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -72,15 +73,17 @@ class AscendOp:
         lowering: Torch function that computes it; None for operators that can only be exported.
         side_effects: It must run even if nothing reads it.
         export_only: There is no lowering, on purpose.
+        view: The result may share memory with the first input.
     """
 
     def __init__(
-        self, signature: Callable[..., Any], prototype: Prototype, *, side_effects: bool, export_only: bool
+        self, signature: Callable[..., Any], prototype: Prototype, *, side_effects: bool, export_only: bool, view: bool
     ) -> None:
         self.name = prototype.name
         self.prototype = prototype
         self.side_effects = side_effects
         self.export_only = export_only
+        self.view = view
         self.lowering: Callable[..., Any] | None = None
         self.type_rule: Callable[..., Any] | None = None
         self.content_rule: ContentRule | None = None
@@ -104,7 +107,8 @@ class AscendOp:
     def infer(self, function: F) -> F:
         """Decorator: a type rule by hand, for export-only and hot operators.
 
-        It receives :class:`TensorType` where the lowering receives tensors, and returns types.
+        It receives :class:`TensorType` where the lowering receives tensors, and returns types; None leaves a case to
+        the lowering.
         """
         self.type_rule = function
         return function
@@ -142,6 +146,7 @@ def ascend_op(
     outputs: Sequence[str | DynamicOutput] = ("y",),
     side_effects: bool = False,
     export_only: bool = False,
+    view: bool = False,
     source: str = "CANN op_proto",
     **constraints: _HostInts,
 ) -> Callable[[Callable[..., Any]], AscendOp]:
@@ -152,6 +157,7 @@ def ascend_op(
         place.
         side_effects: See :class:`AscendOp`.
         export_only: There will be no lowering.
+        view: See :class:`AscendOp`. Only an operator with a hand-written type rule has to say it.
         source: Document (and version) of the signature.
         constraints: ``input=HostInts``.
     """
@@ -164,15 +170,21 @@ def ascend_op(
                 default = REQUIRED if parameter.default is parameter.empty else parameter.default
                 attrs.append(AttrSpec(name, _ATTR_TYPE_OF_ANNOTATION[hints[name]], default))
             else:
-                inputs.append(InputSpec(name, _input_kind(hints[name]), constraints.get(name) is HostInts))
+                inputs.append(InputSpec(_ir_name(name), _input_kind(hints[name]), constraints.get(name) is HostInts))
         specs = tuple(OutputSpec(o.name, "dynamic") if isinstance(o, DynamicOutput) else OutputSpec(o) for o in outputs)
         prototype = Prototype(signature.__name__, tuple(inputs), tuple(attrs), specs, source)
         prototypes.add_builtin(prototype)
-        op = AscendOp(signature, prototype, side_effects=side_effects, export_only=export_only)
+        op = AscendOp(signature, prototype, side_effects=side_effects, export_only=export_only, view=view)
         operators[op.name] = op
         return op
 
     return define
+
+
+def _ir_name(parameter: str) -> str:
+    """The IR name of an input; one that is a Python keyword is written with an underscore behind it (``else_``)."""
+    bare = parameter.removesuffix("_")
+    return bare if keyword.iskeyword(bare) else parameter
 
 
 def _input_kind(hint: Any) -> typing.Literal["required", "optional", "dynamic"]:
@@ -184,10 +196,12 @@ def _input_kind(hint: Any) -> typing.Literal["required", "optional", "dynamic"]:
 
 
 def infer_types(op: AscendOp, operands: Sequence[Any], attrs: dict[str, Any]) -> Sequence[TensorType] | None:
-    """Types by the operator's hand-written rule, flattened; None when it has none."""
+    """Types by the operator's hand-written rule, flattened; None when it has none, or leaves this case out."""
     if op.type_rule is None:
         return None
     result = op.type_rule(*operands, **attrs)
+    if result is None:
+        return None
     flat: list[TensorType] = []
     for item in (result,) if isinstance(result, TensorType) else result:
         flat.extend([item] if isinstance(item, TensorType) else item)
