@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import sympy
 from torch import Tensor
 
-from torchair.ir import DType, TensorType, Value
+from torchair.ir import Dim, DType, TensorType, Value
 from torchair.opset.operator import ascend_op
 from torchair.opset.torch_types import torch_dtype
 
@@ -26,5 +27,16 @@ def _(x: Tensor, *, dst_type: DType) -> Tensor:
 
 
 @Cast.content
-def _(x: TensorType, *, dst_type: DType) -> tuple[object, ...] | None:
-    return x.content if dst_type.is_integer and x.dtype.is_integer else None
+def _(x: TensorType, *, dst_type: DType) -> tuple[Dim, ...] | None:
+    if x.content is None or not (dst_type.is_integer and x.dtype.is_integer):
+        return None
+    return x.content if all(_fits(number, dst_type) for number in x.content) else None
+
+
+def _fits(number: Dim, dtype: DType) -> bool:
+    """Whether a host number keeps its value; sizes are taken to fit into 32 bits, and into nothing narrower."""
+    bits = 8 * dtype.itemsize
+    if isinstance(number, sympy.Basic):
+        return bits >= 32
+    signed = not dtype.short_name.startswith("u")
+    return -(2 ** (bits - 1)) * signed <= number < 2 ** (bits - signed)
