@@ -12,11 +12,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torchair.ir import Dim, TensorType, Value
+from torchair.ir import Dim, DType, TensorType, Value
 from torchair.opset.memory import is_literal, only
 from torchair.opset.operator import DynamicOutput, HostInts, ascend_op
+from torchair.opset.torch_types import torch_dtype
 
 __all__ = [
+    "Bitcast",
     "BroadcastTo",
     "ConcatV2",
     "Expand",
@@ -166,6 +168,36 @@ def _(x: Tensor, axis: int | Sequence[int]) -> Tensor:
 @ExpandDims.content
 def _(x: TensorType, axis: TensorType) -> tuple[Dim, ...] | None:
     return x.content
+
+
+@ascend_op(source=_ARRAY)
+def Bitcast(x: Value, *, type: DType, keep_dim: bool = False) -> Value:
+    """The memory of ``x`` read as elements of another dtype.
+
+    Shapes: equal where the elements have equal sizes. Where those of the result are ``n`` times smaller it gets a new
+    last dimension ``n``; where they are ``n`` times larger the last dimension of ``x`` must be ``n`` and goes away.
+    dtypes: any. With ``keep_dim`` the rank stays, and the last dimension grows or shrinks by ``n``.
+    """
+    raise NotImplementedError
+
+
+@Bitcast.lower
+def _(x: Tensor, *, type: DType, keep_dim: bool) -> Tensor:
+    dtype = torch_dtype(type)
+    narrower, wider = dtype.itemsize < x.dtype.itemsize, dtype.itemsize > x.dtype.itemsize
+    if keep_dim or not (narrower or wider):
+        return _as_dtype(x, dtype)
+    if narrower:
+        return _as_dtype(torch.unsqueeze(x, -1), dtype)
+    return torch.squeeze(_as_dtype(x, dtype), -1)
+
+
+def _as_dtype(x: Tensor, dtype: torch.dtype) -> Tensor:
+    # Where the sizes of the elements differ, torch wants the last dimension to be dense.
+    if x.dtype.itemsize != dtype.itemsize and x.dim() and x.stride(-1) != 1:
+        x = x.contiguous()
+    y: Tensor = torch.ops.aten.view.dtype(x, dtype)
+    return y
 
 
 # --- another order ---
