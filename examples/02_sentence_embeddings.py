@@ -85,9 +85,8 @@ def main() -> None:
     print(f"eager                          {eager_ms:.2f} ms a call")
     print(f"GE mode                        {compiled_ms:.2f} ms a call ({eager_ms / compiled_ms:.2f}x)")
     print(f"compile time                   {compile_seconds:.1f} s")
-    print(
-        f"graph                          {len(graph.graph)} Ascend IR nodes, {graph.report.torch_calls.total()} torch calls"
-    )
+    calls = graph.report.torch_calls.total()
+    print(f"graph                          {len(graph.graph)} Ascend IR nodes, {calls} torch calls")
 
     print("\nwhich sentences mean the same (cosine similarity in GE mode):")
     for i, row in enumerate((got @ got.T).tolist()):

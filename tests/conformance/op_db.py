@@ -1,7 +1,7 @@
 """Run one entry of PyTorch's operator database through a backend and compare with eager.
 
-``op_db`` lists every public operator with sample inputs. An entry agrees when values, dtypes, strides and the contents of the
-inputs afterwards are eager's. Random operators are seeded before each run.
+``op_db`` lists every public operator with sample inputs. An entry agrees when values, dtypes, strides and the
+contents of the inputs afterwards are eager's. Random operators are seeded before each run.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from torch.testing._internal.opinfo.core import OpInfo, SampleInput
 from torch.utils import _pytree as pytree
 
 import torchair
+from torchair.pipeline.backends import Backend
 
 __all__ = ["ENTRIES", "Outcome", "backend", "dtypes_of", "entry_name", "run_entry"]
 
@@ -49,7 +50,8 @@ class Outcome:
     """What came of one entry.
 
     Attributes:
-        status: ``"pass"``, ``"fail"``, ``"no samples"``, ``"eager fails"``, or ``"aot_eager fails"`` (PyTorch itself cannot).
+        status: ``"pass"``, ``"fail"``, ``"no samples"``, ``"eager fails"``, or ``"aot_eager fails"`` (PyTorch itself
+        cannot).
         reason: First line of what went wrong.
         samples: How many samples were compared.
     """
@@ -59,7 +61,7 @@ class Outcome:
     samples: int = 0
 
 
-def backend(engine: str = "reference", **experimental: Any) -> Callable[..., Any]:
+def backend(engine: str = "reference", **experimental: Any) -> Backend:
     """GE mode on one engine."""
     config = torchair.CompilerConfig()
     config.engine = engine
@@ -71,14 +73,17 @@ def backend(engine: str = "reference", **experimental: Any) -> Callable[..., Any
 def run_entry(
     op: OpInfo, dtype: torch.dtype, *, engine: str = "reference", max_samples: int = 1, seconds: float = 20.0
 ) -> Outcome:
-    """Compare the first samples of an entry with eager, and a failing one with ``aot_eager``, to tell whose fault it is."""
+    """Compare the first samples of an entry with eager.
+
+    One that differs is also run with ``aot_eager``, to tell whose fault it is.
+    """
     start, count = time.monotonic(), 0
     for sample in itertools.islice(_samples(op, dtype), max_samples):
         if time.monotonic() - start > seconds:
             break
         try:
             expected = _run(op, sample, op.op)
-        except Exception as e:
+        except Exception as e:  # noqa: BLE001 (any exception is an outcome)
             return Outcome("eager fails", _line(e), count)
         problem = _compare(op, sample, expected, backend(engine))
         if problem is not None:
@@ -126,7 +131,7 @@ def _compare(op: OpInfo, sample: SampleInput, expected: tuple[Any, Any], compile
         actual = _run(op, sample, torch.compile(lambda *a, **k: op.op(*a, **k), backend=compiler))
         for title, got, want in zip(("result", "inputs afterwards"), actual, expected, strict=True):
             _assert_same(title, got, want, exact_values=not _is_empty_like(op))
-    except Exception as e:
+    except Exception as e:  # noqa: BLE001 (any exception is an outcome)
         return _line(e)
     return None
 
@@ -145,9 +150,8 @@ def _assert_same(title: str, got: Any, want: Any, *, exact_values: bool) -> None
             assert type(g) is type(w), f"{title}: {type(g)} instead of {type(w)}"
             assert g == w or g != g, f"{title}: {g} instead of {w}"
             continue
-        assert g.dtype == w.dtype and g.shape == w.shape and g.layout == w.layout, (
-            f"{title}: {g.dtype}{list(g.shape)} {g.layout} instead of {w.dtype}{list(w.shape)} {w.layout}"
-        )
+        got_kind, want_kind = ((t.dtype, tuple(t.shape), t.layout) for t in (g, w))
+        assert got_kind == want_kind, f"{title}: {got_kind} instead of {want_kind}"
         if w.layout is torch.strided and w.numel() > 1:
             pairs = zip(w.shape, g.stride(), w.stride(), strict=True)
             assert all(size == 1 or a == b for size, a, b in pairs), (

@@ -1,4 +1,5 @@
-"""Entries of the operator database that do not agree with eager, each with its reason. Checked: a row that agrees fails."""
+"""Entries of the operator database that do not agree with eager, each with its reason. Checked: a row that agrees
+fails."""
 
 from __future__ import annotations
 

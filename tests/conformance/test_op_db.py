@@ -1,7 +1,7 @@
 """PyTorch's operator database through GE mode with the reference engine, against eager.
 
-By default the first sample of one dtype of every entry; with ``-m slow`` up to twenty samples of two dtypes. Run one entry again:
-``pytest tests/conformance/test_op_db.py -k "nn.functional.gelu"``.
+By default the first sample of one dtype of every entry; with ``-m slow`` up to twenty samples of two dtypes. Run one
+entry again: ``pytest tests/conformance/test_op_db.py -k "nn.functional.gelu"``.
 """
 
 from __future__ import annotations

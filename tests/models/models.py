@@ -62,7 +62,9 @@ def gpt2() -> nn.Module:
     """GPT-2 with two layers."""
     t = _transformers()
     torch.manual_seed(0)
-    model: nn.Module = t.GPT2LMHeadModel(t.GPT2Config(vocab_size=128, n_embd=64, n_layer=2, n_head=4, n_positions=64)).eval()
+    model: nn.Module = t.GPT2LMHeadModel(
+        t.GPT2Config(vocab_size=128, n_embd=64, n_layer=2, n_head=4, n_positions=64)
+    ).eval()
     return model
 
 
@@ -70,7 +72,9 @@ def t5_encoder() -> nn.Module:
     """The encoder of T5 with two layers."""
     t = _transformers()
     torch.manual_seed(0)
-    model: nn.Module = t.T5EncoderModel(t.T5Config(vocab_size=128, d_model=64, d_kv=16, d_ff=128, num_layers=2, num_heads=4)).eval()
+    model: nn.Module = t.T5EncoderModel(
+        t.T5Config(vocab_size=128, d_model=64, d_kv=16, d_ff=128, num_layers=2, num_heads=4)
+    ).eval()
     return model
 
 

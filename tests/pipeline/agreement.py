@@ -18,7 +18,7 @@ def _copy(args: Any) -> Any:
     def copy(t: torch.Tensor) -> torch.Tensor:
         key = t.untyped_storage().data_ptr()
         if key not in bases:
-            flat = torch.empty(0, dtype=t.dtype).set_(t.untyped_storage())  # type: ignore[call-overload]
+            flat = torch.empty(0, dtype=t.dtype).set_(t.untyped_storage())
             bases[key] = flat.clone()
         made = torch.as_strided(bases[key], t.shape, t.stride(), t.storage_offset())
         return made.requires_grad_(t.requires_grad)
@@ -60,7 +60,8 @@ def assert_agrees(
     assert got_spec == want_spec
     for g, w in zip(got_leaves, want_leaves, strict=True):
         if not isinstance(w, torch.Tensor):
-            assert type(g) is type(w) and g == w
+            assert type(g) is type(w)
+            assert g == w
             continue
         assert g.requires_grad == w.requires_grad
         torch.testing.assert_close(g, w, rtol=rtol, atol=atol, equal_nan=True, check_stride=False)

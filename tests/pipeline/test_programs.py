@@ -14,9 +14,7 @@ CASES = [(name, dynamic) for name, program in PROGRAMS.items() for dynamic in pr
 
 def _run(name: str, dynamic: bool | None, engine: str) -> None:
     program = PROGRAMS[name]
-    compiled = torch.compile(
-        program.function, backend=backend(engine), fullgraph=program.fullgraph, dynamic=dynamic
-    )
+    compiled = torch.compile(program.function, backend=backend(engine), fullgraph=program.fullgraph, dynamic=dynamic)
     for args in program.calls():
         with torch.inference_mode(program.inference_mode):
             assert_agrees(program.function, compiled, args, rtol=1e-5, atol=1e-6)
