@@ -18,7 +18,9 @@ import keyword
 import typing
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Generic
+
+from typing_extensions import TypeVar
 
 from torchair.ir import Dim, DType, TensorType, Value
 from torchair.opset.prototype import REQUIRED, AttrSpec, InputSpec, OutputSpec, Prototype, prototypes
@@ -26,6 +28,8 @@ from torchair.opset.prototype import REQUIRED, AttrSpec, InputSpec, OutputSpec, 
 __all__ = ["AscendOp", "DynamicOutput", "HostInts", "ascend_op", "operators"]
 
 F = TypeVar("F", bound=Callable[..., Any])
+#: What a call of an operator returns: a value, a list of them, a tuple of both.
+R = TypeVar("R", default=Any)
 
 
 class _HostInts:
@@ -64,7 +68,7 @@ _ATTR_TYPE_OF_ANNOTATION: dict[Any, str] = {
 }
 
 
-class AscendOp:
+class AscendOp(Generic[R]):
     """An operator of the opset. Calling it inside a conversion adds a node and returns its output(s).
 
     Attributes:
@@ -120,7 +124,7 @@ class AscendOp:
 
     def __call__(
         self, *args: Any, dependencies: Sequence[Value] = (), node_name: str | None = None, **kwargs: Any
-    ) -> Any:
+    ) -> R:
         """Add a node. Python numbers and lists stand for constants.
 
         Args:
@@ -129,9 +133,10 @@ class AscendOp:
         """
         from torchair.opset.builder import current_builder
 
-        return current_builder(self.name).call_operator(
+        results: R = current_builder(self.name).call_operator(
             self, args, kwargs, dependencies=dependencies, node_name=node_name
         )
+        return results
 
     def __repr__(self) -> str:
         return f"<AscendOp {self.prototype.signature}>"
@@ -149,7 +154,7 @@ def ascend_op(
     view: bool = False,
     source: str = "CANN op_proto",
     **constraints: _HostInts,
-) -> Callable[[Callable[..., Any]], AscendOp]:
+) -> Callable[[Callable[..., R]], AscendOp[R]]:
     """Define an operator by its signature.
 
     Args:
@@ -162,7 +167,7 @@ def ascend_op(
         constraints: ``input=HostInts``.
     """
 
-    def define(signature: Callable[..., Any]) -> AscendOp:
+    def define(signature: Callable[..., R]) -> AscendOp[R]:
         hints = typing.get_type_hints(signature)
         inputs, attrs = [], []
         for name, parameter in inspect.signature(signature).parameters.items():
