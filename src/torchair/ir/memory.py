@@ -64,22 +64,37 @@ class StaleRead:
 class Memory:
     """The memory groups of a graph.
 
-    It describes the graph as it was when it was made; passes that merge values keep it right with :meth:`join`.
+    A pass that edits the graph keeps them right with :meth:`add`, :meth:`join` and :meth:`forget`.
     """
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        self._position = {node: i for i, node in enumerate(graph)}
-        self._group: dict[Value, dict[Value, None]] = {}
-        for value in graph.inputs:
-            self._group[value] = {value: None}
+        self._revision = -1
+        self._order: dict[Node, int] = {}
+        self._group: dict[Value, dict[Value, None]] = {value: {value: None} for value in graph.inputs}
         for node in graph:
-            for value in node.outputs:
-                self._group[value] = {value: None}
-            operands = node.operands
-            for output, operand in (*node.writes, *node.aliases):
-                if (source := operands[operand]) is not None:
-                    self.join(node.outputs[output], source)
+            self.add(node)
+
+    def add(self, node: Node) -> None:
+        """Note a node, or what a changed node reads now."""
+        for value in node.outputs:
+            self._group.setdefault(value, {value: None})
+        operands = node.operands
+        for output, operand in (*node.writes, *node.aliases):
+            if (source := operands[operand]) is not None:
+                self.join(node.outputs[output], source)
+
+    @property
+    def _position(self) -> dict[Node, int]:
+        """Place of each node in the graph as it is now."""
+        if self._revision != self.graph.revision:
+            self._order = {node: i for i, node in enumerate(self.graph)}
+            self._revision = self.graph.revision
+        return self._order
+
+    def place(self, node: Node) -> int:
+        """Place of a node in execution order."""
+        return self._position[node]
 
     def position(self, value: Value) -> int:
         """Place of the node that makes a value; -1 for graph inputs."""
@@ -124,14 +139,19 @@ class Memory:
                     found[node] = None
         return sorted(found, key=self._position.__getitem__)
 
-    def stale_reads(self, values: Sequence[Value]) -> Iterator[StaleRead]:
-        """Reads of overwritten memory, if all the values shared one memory."""
+    def stale_reads(self, values: Iterable[Value], merged: tuple[Value, Value] | None = None) -> Iterator[StaleRead]:
+        """Reads of overwritten memory, if all the values shared one memory.
+
+        Args:
+            merged: ``(copy, source)``: as if every reader of ``copy`` read ``source``.
+        """
         members = dict.fromkeys(values)
         writers = self.writers(members)
         if not writers:
             return
         for value in members:
-            later = [w for w in writers if self._position[w] > self.position(value)]
+            made = self.position(merged[1] if merged is not None and value is merged[0] else value)
+            later = [w for w in writers if self._position[w] > made]
             if not later:
                 continue
             for reader in value.users:

@@ -29,7 +29,17 @@ from torchair.ir.expressions import SymbolTable, assumption_words, default_symbo
 from torchair.ir.graph import Attr, Blob, Call, Graph, Literal, Node, Operand, Origin, OutputSpec, Slot, Value
 from torchair.ir.types import Dim, DType, Format, TensorType, as_dim
 
-__all__ = ["default_output_names", "from_text", "named_by_its_value", "structurally_equal", "to_text", "type_text"]
+__all__ = [
+    "call_key",
+    "default_output_names",
+    "from_text",
+    "literal_key",
+    "named_by_its_value",
+    "structurally_equal",
+    "to_text",
+    "type_key",
+    "type_text",
+]
 
 #: Lines up to this long keep the inputs of a graph on its first line.
 _WIDTH = 120
@@ -284,13 +294,13 @@ def _key(graph: Graph) -> Any:
         return tuple(map(ref, item)) if isinstance(item, tuple) else ("one", ref(item))
 
     def definition(value: Value) -> Any:
-        return value.name, _type_key(value.type)
+        return value.name, type_key(value.type)
 
     nodes = tuple(
         (
             (node.name, node.op, tuple(map(operand, node.inputs)), _attrs_key(node.attrs)),
             (tuple(map(definition, node.outputs)), node.output_names, node.writes, node.aliases, node.side_effects),
-            (None if node.call is None else _call_key(node.call), node.binds, _attrs_key(node.scope), node.origin),
+            (None if node.call is None else call_key(node.call), node.binds, _attrs_key(node.scope), node.origin),
             tuple(position.get(n, id(n)) for n in node.control),
             tuple((i, _dims_key(s)) for i, s in enumerate(node.operand_strides) if s is not None),
         )
@@ -308,29 +318,31 @@ def _key(graph: Graph) -> Any:
     return graph.name, tuple(map(definition, graph.inputs)), nodes, outputs, updates
 
 
-def _type_key(type: TensorType) -> Any:
+def type_key(type: TensorType) -> Any:
+    """Equal exactly for types that are the same; see :func:`literal_key`."""
     content = None if type.content is None else _dims_key(type.content)
     return type.dtype, _dims_key(type.shape), type.device, type.format, content
 
 
 def _dims_key(dims: Sequence[Dim]) -> Any:
-    return tuple(_literal_key(as_dim(d)) for d in dims)
+    return tuple(literal_key(as_dim(d)) for d in dims)
 
 
 def _attrs_key(attrs: Mapping[str, Any]) -> Any:
-    return tuple((name, _literal_key(attrs[name])) for name in sorted(attrs))
+    return tuple((name, literal_key(attrs[name])) for name in sorted(attrs))
 
 
-def _call_key(call: Call) -> Any:
-    return call.target, _literal_key(call.args), tuple((k, _literal_key(v)) for k, v in call.kwargs), call.writes
+def call_key(call: Call) -> Any:
+    """Equal exactly for calls that are the same; see :func:`literal_key`."""
+    return call.target, literal_key(call.args), tuple((k, literal_key(v)) for k, v in call.kwargs), call.writes
 
 
-def _literal_key(value: Any) -> Any:
+def literal_key(value: Any) -> Any:
     """Equal exactly for literals that are the same: 1, 1.0 and True differ, and so do 0.0 and -0.0; nan equals nan."""
     if isinstance(value, tuple | list):
-        return type(value), tuple(map(_literal_key, value))
+        return type(value), tuple(map(literal_key, value))
     if isinstance(value, float):
         return float, "nan" if math.isnan(value) else float.hex(value)
     if isinstance(value, complex):
-        return complex, _literal_key(value.real), _literal_key(value.imag)
+        return complex, literal_key(value.real), literal_key(value.imag)
     return type(value), value
