@@ -2,98 +2,42 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-import torch
 from torch import fx
 
 from torchair._torch_compat import OpOverload
-from torchair.convert.results import flatten
-from torchair.convert.torch_calls import CallTemplate, is_random, schema_arguments
-from torchair.errors import AutoConversionError
-from torchair.ir import Call, DType, Node, Operand, Slot, Value
+from torchair.convert.matching import output_roles, own_name, why_not
+from torchair.convert.one_to_one import CallMapping
+from torchair.convert.pasting import converter_code
+from torchair.convert.results import check_results, flatten
+from torchair.convert.schemas import Argument, OperatorSchema
+from torchair.convert.torch_calls import is_random, operand_strides, shared_memory
+from torchair.errors import AutoConversionError, PrototypeArgumentTypeError, Rejection
+from torchair.ir import Operand, TensorType, Value
 from torchair.logs import logger
-from torchair.opset.builder import freeze, output_names_of, results
-from torchair.opset.kernels import evaluator_for
+from torchair.opset.attributes import attr_value
+from torchair.opset.kernels import kernels
 from torchair.opset.operator import operators
-from torchair.opset.prototype import REQUIRED, AttrSpec, InputSpec, OutputSpec, Prototype, prototypes
+from torchair.opset.prototype import Prototype, prototypes
+from torchair.opset.prototype_nodes import (
+    Layout,
+    add_prototype_node,
+    flatten_operand,
+    structured,
+    symbolic_attrs,
+)
+from torchair.opset.torch_types import host_type, tensor_type
 
 if TYPE_CHECKING:
     from torchair.convert.driver import Driver
 
-__all__ = ["adopt_kernel", "convert", "derive_prototype", "ir_name"]
+__all__ = ["convert", "refusal"]
 
-_INPUT_KINDS = {
-    "Tensor": "required",
-    "Optional[Tensor]": "optional",
-    "List[Tensor]": "dynamic",
-    "List[Optional[Tensor]]": "dynamic",
-}
-
-_ATTR_TYPES = {
-    "int": "Int",
-    "SymInt": "Int",
-    "float": "Float",
-    "bool": "Bool",
-    "str": "Str",
-    "ScalarType": "DataType",
-    "List[int]": "ListInt",
-    "List[SymInt]": "ListInt",
-    "List[float]": "ListFloat",
-    "List[bool]": "ListBool",
-    "List[str]": "ListStr",
-}
-
-
-def ir_name(overload: OpOverload) -> str:
-    """``ns::my_op_functional.default`` -> ``MyOp``: words capitalized and joined, a last word ``functional`` dropped."""
-    words = overload._schema.name.partition("::")[2].split("_")
-    if len(words) > 1 and words[-1] == "functional":
-        words.pop()
-    return "".join(w.capitalize() for w in words)
-
-
-def _type_name(argument: Any) -> str:
-    text = str(argument.real_type if hasattr(argument, "real_type") else argument.type)
-    return text.replace("number", "Scalar")
-
-
-def input_kind(argument: Any) -> str | None:
-    """The kind of prototype input that a schema argument is, or None for an attribute."""
-    return _INPUT_KINDS.get(str(argument.type))
-
-
-def derive_prototype(overload: OpOverload) -> Prototype:
-    """A prototype from a torch schema: inputs first, then attributes; outputs are the written inputs, then ``out0``, ``out1`` ..."""
-    schema = overload._schema
-    inputs, attrs = [], []
-    for argument in schema.arguments:
-        kind = input_kind(argument)
-        if kind is not None:
-            inputs.append(InputSpec(argument.name, kind))  # type: ignore[arg-type]
-        else:
-            inner = (
-                _type_name(argument).removeprefix("Optional[").removesuffix("]")
-                if _type_name(argument).startswith("Optional[")
-                else _type_name(argument)
-            )
-            default = argument.default_value if argument.has_default_value() else REQUIRED
-            attrs.append(AttrSpec(argument.name, _ATTR_TYPES.get(inner, "Str"), default))
-    taken = {a.name for a in schema.arguments}
-    outputs = [
-        OutputSpec(a.name, "dynamic" if input_kind(a) == "dynamic" else "required")
-        for a in schema.arguments
-        if a.alias_info is not None and a.alias_info.is_write
-    ]
-    for i, returned in enumerate(schema.returns):
-        name = f"out{i}"
-        while name in taken:
-            name += "_"
-        outputs.append(OutputSpec(name, "dynamic" if str(returned.type) == "List[Tensor]" else "required"))
-    return Prototype(
-        ir_name(overload), tuple(inputs), tuple(attrs), tuple(outputs), f"derived from {schema}", derived=True
-    )
+_Pairs: TypeAlias = "Sequence[tuple[Argument, Any]]"
 
 
 def convert(
@@ -101,319 +45,178 @@ def convert(
 ) -> Any:
     """Convert a custom operator by its schema and the prototype of its name.
 
+    Args:
+        args, kwargs: FX arguments, or IR values that stand for them.
+        val: What the fake kernel promised.
+
+    Returns:
+        The operator's results, in the structure of ``val``.
+
     Raises:
         AutoConversionError: They do not fit; says which rule is broken and shows the converter to write.
+        ConverterResultError: The built-in IR operator of that name has other results than the torch operator.
     """
-    lowered = {k: driver.lower_args(v) for k, v in kwargs.items()}
-    pairs = schema_arguments(overload, driver.lower_args(args), lowered)
-    name = ir_name(overload)
-    prototype = prototypes.get(name)
-    problems = _problems(overload, prototype, name, driver.require_prototype)
-    if problems:
-        raise refusal(overload, name, prototype, problems, driver.builder.origin.source)
+    source = driver.builder.origin.source
+    schema = OperatorSchema.of(overload)
+    rejection = why_not(overload, require_prototype=driver.require_prototype)
+    if rejection is not None:
+        raise refusal(overload, rejection, source)
+    prototype = prototypes.get(schema.name)
     if prototype is None:
-        prototype = derive_prototype(overload)
-        driver.report.derived.append(name)
-    inputs: list[Operand] = [_operand(value) for argument, value in pairs if input_kind(argument) is not None]
-    written = [a.name for a, _ in pairs if a.alias_info is not None and a.alias_info.is_write]
-    if not written and prototype.reference_outputs:
-        inputs = [
-            _move(operand) if spec.name in prototype.reference_outputs else operand
-            for spec, operand in zip(prototype.inputs, inputs, strict=True)
-        ]
-    attrs, extra = _attributes(prototype, [(a, v) for a, v in pairs if input_kind(a) is None], inputs)
-    call = call_of(overload, pairs, [*inputs, *extra]) if not (prototype.reference_outputs and not written) else None
-    count = _output_count(prototype, inputs, written, val)
-    names = output_names_of(prototype, count)
-    made = driver.builder.node(
-        name,
-        [*inputs, *extra],
+        prototype = schema.derive_prototype()
+        driver.report.derived.append(prototype.name)
+    pairs = schema.pairs(driver.lower_args(args), {k: driver.lower_args(v) for k, v in kwargs.items()})
+    operands = [_operand(value) for argument, value in pairs if argument.input_kind is not None]
+    attrs = _attrs(schema, prototype, pairs, source)
+    outputs = _Outputs.of(schema, prototype, pairs, val)
+    extra = symbolic_attrs(attrs, operands)[1]
+    mapping = CallMapping([*flatten_operand(operands), *extra])
+    unusable = [argument for argument, value in pairs if not mapping.add(argument, value)]
+    if unusable:
+        raise _unusable(overload, unusable, source)
+    known = operators.get(prototype.name)
+    inferred = known is not None and known.lowering is not None and not extra
+    made = add_prototype_node(
+        driver.builder,
+        prototype,
+        operands,
         attrs,
-        prototype if not extra else None,
-        output_names=names,
-        call=call,
-        side_effects=is_random(overload),
-        types=None if evaluator_for(name, call) is not None else _types(driver, prototype, inputs, written, val),
+        outputs.layout,
+        types=None if inferred else outputs.types,
+        call=mapping.call(overload, outputs.order),
+        side_effects=is_random(overload) or not (overload._schema.returns or schema.written),
         value_name=node.name,
-        writes=[],
     )
-    if extra:
-        made.writes = tuple(_writes(prototype, inputs, names))
-    driver.report.auto_converted[str(overload)] += 1
-    logger.info(
-        f"The converter for the Ascend operator {overload} has been automatically converted: {prototype.signature}"
-    )
-    values = results(made, prototype)
-    outputs = list(values) if isinstance(values, tuple) else [] if values is None else [values]
-    if written:
-        outputs = [
-            o
-            for spec, o in zip(prototype.outputs, outputs, strict=True)
-            if spec.name not in prototype.reference_outputs
-        ]
-    return _shape_like(val, outputs)
-
-
-def _shape_like(val: Any, outputs: list[Any]) -> Any:
-    if val is None or not outputs:
+    if not inferred:
+        made.aliases = tuple(shared_memory(driver, node, made.operands, outputs.metas))
+    made.operand_strides = operand_strides(driver, node, made.operands)
+    _report(driver, schema, prototype)
+    results = outputs.results(schema, structured(prototype, outputs.layout, made))
+    if results is None:
         return None
-    return outputs[0] if len(outputs) == 1 and not (isinstance(val, tuple) and len(val) == 1) else tuple(outputs)
+    fix = "Register a converter to an operator of another name:\n\n" + converter_code(schema, own_name(overload))
+    return check_results(driver, overload, node, results, val, by=f"automatic conversion to {prototype.name}", fix=fix)
+
+
+@dataclass(frozen=True, slots=True)
+class _Outputs:
+    """How the outputs of the prototype, the results of the torch operator and the outputs of the node belong together.
+
+    Attributes:
+        roles: For each output of the prototype, the written argument whose new value it is, or the number of the
+            result that it is.
+        layout: See :data:`~torchair.opset.prototype_nodes.Layout`.
+        order: See :class:`torchair.ir.Call`.
+        types, metas: For each output of the node; the fake tensor is None for a written argument.
+    """
+
+    roles: tuple[str | int, ...]
+    layout: Layout
+    order: tuple[int, ...]
+    types: tuple[TensorType, ...]
+    metas: tuple[Any, ...]
+
+    @classmethod
+    def of(cls, schema: OperatorSchema, prototype: Prototype, pairs: _Pairs, val: Any) -> _Outputs:
+        roles = output_roles(schema, prototype)
+        results = _own_results(schema, val)
+        operands = {a.name: _operand(v) for a, v in pairs if a.input_kind is not None}
+        items: dict[str | int, Any] = {a.name: operands[a.name] for a in schema.written}
+        items.update(enumerate(results))
+        starts: dict[str | int, int] = {}
+        position = 0
+        for role in (*(a.name for a in schema.written), *range(len(results))):
+            starts[role] = position
+            position += len(_leaves(items[role]))
+        layout: list[int | None] = []
+        order: list[int] = []
+        metas: list[Any] = []
+        for role in roles:
+            item, leaves = items[role], _leaves(items[role])
+            layout.append(len(leaves) if item is None or isinstance(item, list | tuple) else None)
+            order += range(starts[role], starts[role] + len(leaves))
+            metas += leaves
+        types = [m.type.with_content(None) if isinstance(m, Value) else _type(m) for m in metas]
+        fakes = [None if isinstance(m, Value) else m for m in metas]
+        return cls(roles, tuple(layout), tuple(order), tuple(types), tuple(fakes))
+
+    def results(self, schema: OperatorSchema, outputs: Sequence[Any]) -> Any:
+        """What the torch operator returns, from the outputs of the node."""
+        values = dict(zip(self.roles, outputs, strict=True))
+        own = iter(range(len(schema.returns)))
+        results = [values[next(own) if argument is None else argument] for argument in schema.returned_arguments]
+        return None if not results else results[0] if len(results) == 1 else tuple(results)
+
+
+def _own_results(schema: OperatorSchema, val: Any) -> list[Any]:
+    """What FX promises for each result that is no written argument."""
+    count = len(schema.returned_arguments)
+    results = list(val) if count > 1 else [val] * count
+    return [v for v, argument in zip(results, schema.returned_arguments, strict=True) if argument is None]
+
+
+def _leaves(item: Any) -> list[Any]:
+    return [leaf for leaf in flatten(item) if leaf is not None]
+
+
+def _type(meta: Any) -> TensorType:
+    return tensor_type(meta) if hasattr(meta, "dtype") and hasattr(meta, "device") else host_type(meta)
 
 
 def _operand(value: Any) -> Operand:
-    if isinstance(value, list | tuple):
-        return tuple(v for v in value if v is not None)
-    return value  # type: ignore[no-any-return]
+    return tuple(v for v in value if v is not None) if isinstance(value, list | tuple) else value
 
 
-def _move(operand: Operand) -> Operand:
-    if isinstance(operand, tuple):
-        return tuple(operators["TensorMove"](v) for v in operand)
-    return None if operand is None else operators["TensorMove"](operand)
-
-
-def _attributes(
-    prototype: Prototype, pairs: Sequence[tuple[Any, Any]], inputs: Sequence[Operand]
-) -> tuple[dict[str, Any], list[Operand]]:
-    """Attribute values in the prototype's order; a symbolic number is read from an extra operand at run time."""
+def _attrs(schema: OperatorSchema, prototype: Prototype, pairs: _Pairs, source: str) -> dict[str, Any]:
+    """Attribute values in the prototype's order; one that is None is left out, one without an argument has its default."""
+    given = [value for argument, value in pairs if argument.input_kind is None and not argument.is_placement]
     attrs: dict[str, Any] = {}
-    extra: list[Value] = []
-    start = sum(len(i) if isinstance(i, tuple) else 1 for i in inputs)
-
-    def attribute(value: Any) -> Any:
-        if isinstance(value, Value):
-            extra.append(value)
-            return Slot(start + len(extra) - 1, host=True)
-        if isinstance(value, list | tuple):
-            return tuple(attribute(v) for v in value)
-        return value
-
-    for spec, (_, value) in zip(prototype.attrs, pairs, strict=False):
-        if value is not None:
-            attrs[spec.name] = freeze(attribute(value), spec.type)
-        elif not spec.required and spec.default is not None:
-            attrs[spec.name] = freeze(spec.default, spec.type)
-    for spec in prototype.attrs[len(pairs) :]:
-        if not spec.required and spec.default is not None:
-            attrs[spec.name] = freeze(spec.default, spec.type)
-    return attrs, [tuple(extra)] if extra else []
+    for i, spec in enumerate(prototype.attrs):
+        value = given[i] if i < len(given) else None
+        if value is None and not spec.required:
+            value = spec.default
+        try:
+            if value is not None:
+                attrs[spec.name] = attr_value(prototype.name, spec.name, spec.type, value)
+        except PrototypeArgumentTypeError as e:
+            raise AutoConversionError(
+                "Failed to convert torch args to AscendIR args:",
+                why=[f"schema:    {schema.overload._schema}", f"prototype: {prototype.signature}", *e.why],
+                fix="Register a converter that passes what the operator takes:\n\n" + converter_code(schema),
+                where=source,
+            ) from e
+    return attrs
 
 
-def call_of(overload: OpOverload, pairs: Sequence[tuple[Any, Any]], inputs: Sequence[Operand]) -> Call | None:
-    """The call of the torch operator on the operands of an IR node that has the same inputs, in order."""
-    flat: list[Value | None] = []
-    for operand in inputs:
-        flat.extend(operand) if isinstance(operand, tuple) else flat.append(operand)
-    template = CallTemplate()
-    args: list[Any] = []
-    kwargs: list[tuple[str, Any]] = []
-    writes: list[int] = []
-    try:
-        for argument, value in pairs:
-            start = len(template.values)
-            part = template.of(value)
-            if argument.kwarg_only:
-                kwargs.append((argument.name, part))
-            else:
-                args.append(part)
-            if argument.alias_info is not None and argument.alias_info.is_write:
-                writes += range(start, len(template.values))
-    except TypeError:
-        return None
-    positions = [i for i, v in enumerate(flat) if v is not None]
-    present = [flat[i] for i in positions]
-    order: list[int] = []
-    for value in template.values:
-        if not any(value is p for p in present):
-            return None
-        candidates = [positions[i] for i, p in enumerate(present) if p is value]
-        order.append(next((c for c in candidates if c not in order), candidates[0]))
-    tensors = [o for o, v in zip(order, template.values, strict=True) if not Slot(0, True) == _slot_kind(v)]
-    if tensors != sorted(tensors) or set(order) != set(positions):
-        return None
-    return Call(
-        overload.name() + ("" if "." in overload.name() else ".default"),
-        tuple(_renumber(a, order) for a in args),
-        tuple((k, _renumber(a, order)) for k, a in kwargs),
-        tuple(order[w] for w in writes),
+def _report(driver: Driver, schema: OperatorSchema, prototype: Prototype) -> None:
+    overload = schema.overload
+    driver.report.auto_converted[str(overload)] += 1
+    code = textwrap.indent(converter_code(schema, prototype.name), "  ")
+    logger.info(
+        f"The converter for the Ascend operator {overload} has been automatically converted: {prototype.signature}\n{code}"
     )
-
-
-def _slot_kind(value: Value) -> Slot:
-    from torchair.convert.torch_calls import is_host
-
-    return Slot(0, is_host(value))
-
-
-def _renumber(template: Any, order: Sequence[int]) -> Any:
-    if isinstance(template, Slot):
-        return Slot(order[template.index], template.host)
-    if isinstance(template, tuple):
-        return tuple(_renumber(t, order) for t in template)
-    return template
-
-
-def _output_count(prototype: Prototype, inputs: Sequence[Operand], written: Sequence[str], val: Any) -> int:
-    count = 0
-    returned = [v for v in (val if isinstance(val, list | tuple) else [val]) if v is not None]
-    fixed = iter(returned)
-    by_name = {spec.name: operand for spec, operand in zip(prototype.inputs, inputs, strict=True)}
-    for spec in prototype.outputs:
-        if spec.name in prototype.reference_outputs and written:
-            operand = by_name[spec.name]
-            count += len(operand) if isinstance(operand, tuple) else int(operand is not None)
-        elif spec.kind == "dynamic":
-            item = next(fixed, ())
-            count += len(item) if isinstance(item, list | tuple) else len(returned)
-        else:
-            count += 1
-    return count
-
-
-def _types(driver: Driver, prototype: Prototype, inputs: Sequence[Operand], written: Sequence[str], val: Any) -> Any:
-    from torchair.opset.torch_types import tensor_type
-
-    by_name = {spec.name: operand for spec, operand in zip(prototype.inputs, inputs, strict=True)}
-    rest = iter([v for v in flatten(val) if v is not None])
-    types = []
-    for spec in prototype.outputs:
-        if spec.name in prototype.reference_outputs and written:
-            operand = by_name[spec.name]
-            types += [v.type for v in (operand if isinstance(operand, tuple) else (operand,)) if v is not None]
-        else:
-            types.append(tensor_type(next(rest)))
-    types += [tensor_type(v) for v in rest]
-    return types
-
-
-def _writes(prototype: Prototype, inputs: Sequence[Operand], names: Sequence[str]) -> list[tuple[int, int]]:
-    from torchair.opset.builder import written_operands
-
-    return written_operands(prototype, inputs, names)
-
-
-def _problems(overload: OpOverload, prototype: Prototype | None, name: str, require: bool) -> list[str]:
-    schema = overload._schema
-    scalars = [a.name for a in schema.arguments if "Scalar" in _type_name(a) and "ScalarType" not in _type_name(a)]
-    problems = []
-    if scalars:
-        problems.append(
-            f"the schema has arguments of type Scalar ({', '.join(scalars)}), which no attribute type stands for"
+    if prototype.name in operators and kernels.get(prototype.name) is None:
+        logger.warning_once(
+            f"{overload} runs as the built-in Ascend IR operator {prototype.name}, because of its name; its own kernel is "
+            "not used. If it is another operator, register a converter to an operator of another name."
         )
-    if prototype is None:
-        if require:
-            problems.append(f"No AscendIR {name} was found to be registered.")
-        return problems
-    tensors = [a.name for a in schema.arguments if input_kind(a) is not None]
-    others = [a.name for a in schema.arguments if input_kind(a) is None]
-    written = [a.name for a in schema.arguments if a.alias_info is not None and a.alias_info.is_write]
-    inputs, attrs = [i.name for i in prototype.inputs], [a.name for a in prototype.attrs]
-    outputs = [o.name for o in prototype.outputs]
-    if len(tensors) != len(inputs):
-        problems.append(
-            f"it has {len(tensors)} tensor arguments ({_list(tensors)}), {name} has {len(inputs)} inputs ({_list(inputs)})"
-        )
-    else:
-        for argument, spec in zip(
-            [a for a in schema.arguments if input_kind(a) is not None], prototype.inputs, strict=True
-        ):
-            if input_kind(argument) != spec.kind and not (
-                input_kind(argument) == "required" and spec.kind == "optional"
-            ):
-                problems.append(
-                    f"argument {argument.name!r} is {input_kind(argument)}, input {spec.name!r} of {name} is {spec.kind}"
-                )
-    if len(others) > len(attrs):
-        problems.append(
-            f"it has {len(others)} other arguments ({_list(others)}), {name} has {len(attrs)} attributes ({_list(attrs)})"
-        )
-    elif missing := [a.name for a in prototype.attrs[len(others) :] if a.required]:
-        problems.append(f"{name} requires the attributes {_list(missing)}, for which it has no arguments")
-    if len(written) + len(schema.returns) != len(outputs):
-        problems.append(
-            f"it writes {len(written)} arguments ({_list(written)}) and returns {len(schema.returns)} values, "
-            f"{name} has {len(outputs)} outputs ({_list(outputs)})"
-        )
-    references = prototype.reference_outputs
-    if written and len(written) != len(references):
-        problems.append(
-            f"it writes {len(written)} arguments ({_list(written)}), {name} has {len(references)} outputs "
-            f"with the name of an input ({_list(references)})"
-        )
-    return problems
 
 
-def _list(names: Sequence[str]) -> str:
-    return ", ".join(names) or "none"
-
-
-def refusal(
-    overload: OpOverload, name: str, prototype: Prototype | None, problems: Sequence[str], source: str
-) -> AutoConversionError:
-    """The error, with a converter to paste."""
-    schema = overload._schema
-    parameters = []
-    for a in schema.arguments:
-        if a.kwarg_only and "*" not in parameters:
-            parameters.append("*")
-        parameters.append(a.name + (f"={a.default_value!r}" if a.has_default_value() else ""))
-    tensors = [a.name for a in schema.arguments if input_kind(a) is not None]
-    fix = [
-        f"Declare an AscendIR prototype {name} that fits, or write a converter:",
-        "",
-        f"@torchair.register_fx_node_ge_converter(torch.ops.{str(overload)})",
-        f"def convert({', '.join([*parameters, 'meta_outputs=None'] if '*' not in parameters else [*parameters, 'meta_outputs=None'])}):",
-        f'    return torchair.ge.custom_op("{name}", {", ".join(tensors)})',
-    ]
-    why = [f"schema:    {schema}"]
-    if prototype is not None:
-        why.append(f"prototype: {prototype.signature}")
+def _unusable(overload: OpOverload, arguments: Sequence[Argument], source: str) -> AutoConversionError:
     return AutoConversionError(
         f"Failed to auto-generated converter for {overload} to AscendIR:",
-        why=[*why, *problems],
-        fix="\n".join(fix),
+        why=[f"schema: {overload._schema}"]
+        + [f"the value of argument {a.name!r} (of type {a.torch_type}) cannot be part of a graph" for a in arguments],
+        fix="Keep the operator out of the compiled region with a graph break.",
         where=source,
     )
 
 
-def adopt_kernel(
-    driver: Driver, overload: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any], added: Sequence[Node]
-) -> None:
-    """Let the torch operator's own kernel stand for the one IR node of a converter that is one-to-one.
-
-    One-to-one: the converter added one node that nothing here can compute, its inputs are the operator's tensor arguments in
-    order, and its attributes are among the operator's other arguments.
-    """
-    opaque = [n for n in added if evaluator_for(n.op, n.call) is None and n.op not in ("Const", "HostInts")]
-    if len(opaque) != 1:
-        return
-    (node,) = opaque
-    pairs = schema_arguments(overload, args, kwargs)
-    literals = [_literal(v) for a, v in pairs if input_kind(a) is None]
-    if not all(_literal(v) in literals for v in node.attrs.values()):
-        return
-    call = call_of(overload, pairs, node.inputs)
-    written = {a.name for a, _ in pairs if a.alias_info is not None and a.alias_info.is_write}
-    if call is None or len(written) != len({o for _, o in node.writes}):
-        return
-    node.call = call
-    inferred = driver.builder.types.infer(
-        node.op,
-        [tuple(v.type for v in i) if isinstance(i, tuple) else i and i.type for i in node.inputs],
-        node.attrs,
-        call,
+def refusal(overload: OpOverload, rejection: Rejection, source: str = "") -> AutoConversionError:
+    """The error for an operator that :func:`~torchair.convert.matching.why_not` rejects."""
+    return AutoConversionError(
+        f"Failed to auto-generated converter for {overload} to AscendIR:",
+        why=rejection.reason.splitlines(),
+        fix=rejection.fix,
+        where=source,
     )
-    if inferred is not None and len(inferred[0]) == len(node.outputs):
-        for value, type in zip(node.outputs, inferred[0], strict=True):
-            driver.graph.set_type(value, type)
-        node.aliases = inferred[1]
-
-
-def _literal(value: Any) -> Any:
-    if isinstance(value, torch.dtype):
-        from torchair.opset.torch_types import dtype_of
-
-        return dtype_of(value)
-    if isinstance(value, list | tuple):
-        return tuple(_literal(v) for v in value)
-    return DType(value) if isinstance(value, DType) else value

@@ -17,9 +17,12 @@ from torch import fx
 from torchair import _torch_compat
 from torchair._torch_compat import OpOverload
 from torchair.convert import automatic, functionalized, scopes, torch_calls
+from torchair.convert.custom_op import Conversion
 from torchair.convert.errors import conversion_failed, unconverted
+from torchair.convert.one_to_one import adopt_kernel
 from torchair.convert.registry import Converter
 from torchair.convert.results import check_results, flatten, tensor_specs
+from torchair.convert.symbols import KnownSymbols
 from torchair.errors import Rejection, TorchAirError
 from torchair.ir import Graph, Origin, OutputSpec, Value
 from torchair.logs import logger
@@ -90,6 +93,7 @@ class Driver:
     env: dict[fx.Node, Any] = field(init=False, default_factory=dict)
     scopes: scopes.ScopeStack = field(init=False, default_factory=scopes.ScopeStack)
     positions: list[int] = field(init=False, default_factory=list)
+    symbols: KnownSymbols = field(init=False)
     _hosts: dict[Any, Value] = field(init=False, default_factory=dict)
     _fatal: list[Refused] = field(init=False, default_factory=list)
 
@@ -97,6 +101,7 @@ class Driver:
         vals = [n.meta.get("val") for n in self.gm.graph.nodes]
         fake_mode = _torch_compat.detect_fake_mode([v for v in vals if isinstance(v, torch.Tensor)])
         self.builder = GraphBuilder(Graph(self.name), TypeInference(fake_mode), device=_device(self.gm))
+        self.symbols = KnownSymbols(self.builder.graph)
 
     @property
     def graph(self) -> Graph:
@@ -151,6 +156,7 @@ class Driver:
         val = node.meta.get("val")
         self.builder.origin = self.origin(node)
         self.builder.scope = self.scopes.attributes
+        self.builder.owned_from = len(self.builder.added)
         if any(self.env.get(source) is _REFUSED for source in node.all_input_nodes):
             self.env[node] = _REFUSED
         elif node.target is operator.getitem:
@@ -225,6 +231,9 @@ class Driver:
         ir_args, ir_kwargs = self.lower_args(args), {k: self.lower_args(v) for k, v in kwargs.items()}
         extra = {"meta_outputs": tensor_specs(val)} if converter.takes_meta_outputs else {}
         start = len(self.builder.added)
+        self.builder.conversion = Conversion(
+            converter.overload, self.require_prototype, lambda prototype: self.report.derived.append(prototype.name)
+        )
         try:
             result = converter(*ir_args, **ir_kwargs, **extra)
         except TorchAirError as e:
@@ -233,9 +242,13 @@ class Driver:
             raise type(e)(e.what, why=e.why, fix=e.fix, where=self.builder.origin.source) from e
         except Exception as e:
             raise conversion_failed(converter, node, ir_args, ir_kwargs, self.builder.origin.source, e) from e
+        finally:
+            self.builder.conversion = None
         if not converter.builtin:
-            automatic.adopt_kernel(self, converter.overload, ir_args, ir_kwargs, self.builder.added[start:])
-        checked = check_results(self, converter, node, result, val)
+            added = self.builder.added[start:]
+            logger.debug("The converter of %s is used for FX node %s", converter.overload, node.name)
+            adopt_kernel(self, node, converter.overload, ir_args, ir_kwargs, added, result, val)
+        checked = check_results(self, converter.overload, node, result, val)
         self.report.converted[str(node.target) if not functionalized.matches(node) else str(converter.overload)] += 1
         return checked
 

@@ -8,15 +8,21 @@ import sympy
 import torch
 from torch import fx
 
+from torchair._torch_compat import OpOverload
 from torchair.errors import ArgumentError, ConverterResultError
 from torchair.ir import DType, TensorType, Value
 from torchair.opset.torch_types import dtype_of, host_type, tensor_type
 
 if TYPE_CHECKING:
     from torchair.convert.driver import Driver
-    from torchair.convert.registry import Converter
 
 __all__ = ["TensorSpec", "check_results", "flatten", "tensor_specs"]
+
+_FIX = (
+    "Return one tensor for each result of the operator, with its dtype and shape; cast with\n"
+    "torchair.ge.Cast(y, dst_type=meta_outputs.dtype), with meta_outputs a parameter of the converter.\n"
+    "If the converter is right, the operator's meta function is wrong."
+)
 
 
 class TensorSpec:
@@ -75,8 +81,23 @@ def flatten(value: Any) -> list[Any]:
     return [leaf for v in value for leaf in flatten(v)] if isinstance(value, list | tuple) else [value]
 
 
-def check_results(driver: Driver, converter: Converter, node: fx.Node, result: Any, val: Any) -> Any:
-    """Compare a converter's results with the promised ones, and complete types that nothing told.
+def check_results(
+    driver: Driver,
+    overload: OpOverload,
+    node: fx.Node,
+    result: Any,
+    val: Any,
+    *,
+    by: str = "converter",
+    fix: str = _FIX,
+) -> Any:
+    """Compare the results of a conversion with the promised ones, and complete types that nothing told.
+
+    Args:
+        overload: The operator that was converted.
+        result: What its converter returned.
+        val: What its fake kernel promised.
+        by, fix: What made the result, and how to mend it, for the error.
 
     Returns:
         The results in the structure of ``val``.
@@ -86,45 +107,38 @@ def check_results(driver: Driver, converter: Converter, node: fx.Node, result: A
     """
     expected = [v for v in flatten(val) if v is not None]
     given = [v for v in flatten(result) if v is not None]
-    if (
-        len(expected) == 1
-        and len(given) == 1
-        and not isinstance(given[0], Value)
-        and isinstance(expected[0], torch.Tensor)
-    ):
-        given = (
-            [driver.builder.const(given[0], dtype_of(expected[0].dtype))]
-            if isinstance(given[0], int | float | bool)
-            else given
-        )
     problems = []
     if len(expected) != len(given):
-        problems.append(f"it returned {len(given)} results, {converter.overload} has {len(expected)}")
+        problems.append(f"it returned {_results(len(given))}, {overload} has {len(expected)}")
     else:
-        for i, (value, promised) in enumerate(zip(given, expected, strict=True)):
+        for i, promised in enumerate(expected):
+            wanted = tensor_type(promised) if isinstance(promised, torch.Tensor) else host_type(promised)
+            if isinstance(given[i], bool | int | float | complex):
+                given[i] = driver.builder.const(given[i], wanted.dtype)
+            value = given[i]
             if not isinstance(value, Value):
                 problems.append(f"result {i} is a {type(value).__name__}, not a torchair.ge.Tensor")
-                continue
-            wanted = tensor_type(promised) if isinstance(promised, torch.Tensor) else host_type(promised)
-            if value.dtype is DType.DT_UNDEFINED:
+            elif value.dtype is DType.DT_UNDEFINED:
                 driver.graph.set_type(value, wanted)
             elif (difference := _difference(driver, value.type, wanted)) is not None:
                 problems.append(f"result {i} is {difference}")
+            if isinstance(value, Value) and value.producer is not None:
+                value.producer.binds += tuple(driver.symbols.bind([wanted], value.index))
     if problems:
         raise ConverterResultError(
             "The results of a converter are not those of the operator",
-            why=[f"converter of {converter.overload} (FX node {node.name}): {p}" for p in problems],
-            fix=(
-                "Return one tensor for each result of the operator, with its dtype and shape; cast with\n"
-                "torchair.ge.Cast(y, dst_type=meta_outputs.dtype), with meta_outputs a parameter of the converter.\n"
-                "If the converter is right, the operator's meta function is wrong."
-            ),
+            why=[f"{by} of {overload} (FX node {node.name}): {p}" for p in problems],
+            fix=fix,
             where=driver.builder.origin.source,
         )
     for value in given:
         if value.producer is not None and value.producer in driver.builder.added[-1:]:
             driver.graph.take_value_name(value, node.name)
     return _unflatten(val, iter(given))
+
+
+def _results(count: int) -> str:
+    return {0: "no result", 1: "1 result"}.get(count, f"{count} results")
 
 
 def _difference(driver: Driver, got: TensorType, wanted: TensorType) -> str | None:

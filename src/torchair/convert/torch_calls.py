@@ -5,22 +5,32 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import sympy
 import torch
 from torch import fx
 
 from torchair import _torch_compat
 from torchair._torch_compat import OpOverload
 from torchair.convert.results import flatten
+from torchair.convert.schemas import OperatorSchema
 from torchair.errors import Rejection
-from torchair.ir import Call, Dim, Literal, Slot, TensorType, Value
+from torchair.ir import Call, Dim, Literal, Slot, Value
 from torchair.opset.kernels import overload_name
 from torchair.opset.torch_types import dim_of, host_type, tensor_type
 
 if TYPE_CHECKING:
     from torchair.convert.driver import Driver
 
-__all__ = ["BUILTIN_NAMESPACES", "CallTemplate", "convert", "is_host", "is_random", "meta_of", "schema_arguments"]
+__all__ = [
+    "BUILTIN_NAMESPACES",
+    "CallTemplate",
+    "convert",
+    "is_host",
+    "is_random",
+    "meta_of",
+    "operand_strides",
+    "schema_arguments",
+    "shared_memory",
+]
 
 #: Namespaces of PyTorch's own operators: they are never converted automatically, and always run as themselves.
 BUILTIN_NAMESPACES = frozenset(
@@ -92,6 +102,7 @@ def convert(
     call_args: list[Any] = []
     call_kwargs: list[tuple[str, Any]] = []
     written: list[Value] = []
+    written_by: dict[str, int] = {}
     try:
         for argument, value in _given(
             overload, driver.lower_args(args), {k: driver.lower_args(v) for k, v in kwargs.items()}
@@ -103,6 +114,7 @@ def convert(
             else:
                 call_args.append(part)
             if argument.alias_info is not None and argument.alias_info.is_write:
+                written_by[argument.name] = len(written)
                 writes += range(start, len(template.values))
                 written += template.values[start:]
     except TypeError as e:
@@ -115,7 +127,11 @@ def convert(
         tuple(call_kwargs),
         tuple(writes),
     )
-    metas = [v for v in flatten(val) if v is not None]
+    # What it returns of the arguments that it writes are these arguments, not further results.
+    returned = OperatorSchema.of(overload).returned_arguments if written else ()
+    promised = list(val) if len(returned) > 1 else [val]
+    own = [v for i, v in enumerate(promised) if not returned or returned[i] not in written_by]
+    metas = [v for v in flatten(own) if v is not None]
     types = [v.type for v in written] + [tensor_type(m) if isinstance(m, torch.Tensor) else host_type(m) for m in metas]
     result = driver.builder.node(
         "torch_call",
@@ -127,13 +143,19 @@ def convert(
         call=call,
         side_effects=is_random(overload) or (overload._schema.is_mutable and not writes),
         writes=[(i, slot) for i, slot in enumerate(writes)],
-        aliases=_aliases(node, template.values, metas, len(written), driver),
-        binds=_bound_symbols(driver, types, metas, len(written)),
+        aliases=shared_memory(driver, node, template.values, metas, len(written)),
+        binds=driver.symbols.bind(types[len(written) :], len(written)),
         value_name=node.name,
     )
-    result.operand_strides = _strides(driver, node, template.values)
+    result.operand_strides = operand_strides(driver, node, template.values)
     values = iter(result.outputs[len(written) :])
-    return _structure(val, values)
+    if not any(argument in written_by for argument in returned):
+        return _structure(val, values)
+    results = [
+        result.outputs[written_by[argument]] if argument in written_by else _structure(v, values)
+        for v, argument in zip(promised, returned, strict=True)
+    ]
+    return results[0] if len(results) == 1 else tuple(results)
 
 
 def _given(overload: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[tuple[torch.Argument, Any]]:
@@ -160,19 +182,27 @@ def meta_of(driver: Driver, node: fx.Node) -> dict[Value, torch.Tensor]:
     }
 
 
-def _strides(driver: Driver, node: fx.Node, values: Sequence[Value]) -> tuple[tuple[Dim, ...] | None, ...]:
+def operand_strides(
+    driver: Driver, node: fx.Node, values: Sequence[Value | None]
+) -> tuple[tuple[Dim, ...] | None, ...]:
     """Eager's strides of each operand: an opaque operator may depend on them."""
     metas = meta_of(driver, node)
     return tuple(
-        tuple(dim_of(s) for s in metas[v].stride()) if v in metas and metas[v].layout is torch.strided else None
+        tuple(dim_of(s) for s in metas[v].stride())
+        if v is not None and v in metas and metas[v].layout is torch.strided
+        else None
         for v in values
     )
 
 
-def _aliases(
-    node: fx.Node, values: Sequence[Value], metas: Sequence[Any], first: int, driver: Driver
+def shared_memory(
+    driver: Driver, node: fx.Node, values: Sequence[Value | None], metas: Sequence[Any], first: int = 0
 ) -> list[tuple[int, int]]:
-    """Which result lies in the memory of which operand, by the storages of the fake tensors."""
+    """``Node.aliases``: which result lies in the memory of which operand, by the storages of the fake tensors.
+
+    Args:
+        metas: What FX promises of the outputs from number ``first`` on.
+    """
     storages = {_torch_compat.storage_id(m): v for v, m in meta_of(driver, node).items() if m.layout is torch.strided}
     return [
         (first + i, values.index(source))
@@ -182,22 +212,3 @@ def _aliases(
         and (source := storages.get(_torch_compat.storage_id(m))) is not None
         and source in values
     ]
-
-
-def _bound_symbols(
-    driver: Driver, types: Sequence[TensorType], metas: Sequence[Any], first: int
-) -> list[tuple[str, int, int | None]]:
-    """Symbols that only running the node makes known (sizes that depend on data, ``item``)."""
-    known = {s for v in driver.graph.inputs for s in v.type.symbols}
-    bound = {name for n in driver.graph for name, _, _ in n.binds}
-    binds: list[tuple[str, int, int | None]] = []
-    for i, t in enumerate(types[first:], first):
-        for d, size in enumerate(t.shape):
-            if isinstance(size, sympy.Symbol) and size not in known and size.name not in bound:
-                binds.append((size.name, i, d))
-                bound.add(size.name)
-        if t.content is not None and isinstance(t.content[0], sympy.Symbol) and t.content[0].name not in bound:
-            if t.content[0] not in known:
-                binds.append((t.content[0].name, i, None))
-                bound.add(t.content[0].name)
-    return binds

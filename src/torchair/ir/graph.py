@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from torchair.errors import IRError
+from torchair.errors import ArgumentError, IRError
 from torchair.ir.types import Dim, DType, TensorType
 
 __all__ = [
@@ -77,13 +77,16 @@ class Call:
         target: ``"aten::sin.default"``.
         args, kwargs: Trees of tuples (lists), literals, :class:`Slot` and :class:`Attr`; a tagged literal is a
             ``(tag, text)`` pair wrapped in :class:`Literal`.
-        writes: Flattened operand numbers that the call writes in place; the node's first outputs are their new values.
+        writes: Flattened operand numbers that the call writes in place; they stand before what it returns.
+        order: For each output of the node, which of these (written operands, then returned values) it is; empty when
+            they stand in the node's order.
     """
 
     target: str
     args: tuple[Any, ...] = ()
     kwargs: tuple[tuple[str, Any], ...] = ()
     writes: tuple[int, ...] = ()
+    order: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +154,17 @@ class Value:
 
     @property
     def rank(self) -> int:
-        """Number of dimensions."""
+        """Number of dimensions.
+
+        Raises:
+            ArgumentError: The type is not known yet: an operator in the middle of a converter made it.
+        """
+        if self.type.dtype is DType.DT_UNDEFINED:
+            raise ArgumentError(
+                "The rank of a tensor is not known",
+                why=f"%{self.name} comes from {self.producer and self.producer.op}, whose results nothing has told the types of",
+                fix="Decide from the converter's arguments and from meta_outputs.",
+            )
         return self.type.rank
 
     @property
@@ -160,8 +173,7 @@ class Value:
         return self.type.shape
 
     def __repr__(self) -> str:
-        shape = ", ".join(str(d) for d in self.type.shape)
-        return f"Tensor(%{self.name}: {self.type.dtype.short_name}[{shape}])"
+        return f"Tensor(%{self.name}: {self.type})"
 
 
 #: A prototype input as a node holds it: a value, None (absent optional input), or a tuple (dynamic input).

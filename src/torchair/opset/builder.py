@@ -7,6 +7,7 @@ driver. Outside a conversion they raise; they never create a graph.
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any
@@ -14,7 +15,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from torchair.errors import ArgumentError, NoGraphError, PrototypeArgumentCountError, PrototypeArgumentTypeError
+from torchair.errors import (
+    ArgumentError,
+    IRError,
+    NoGraphError,
+    PrototypeArgumentCountError,
+    PrototypeArgumentTypeError,
+)
 from torchair.ir import Blob, Call, DType, Graph, Node, Operand, Origin, TensorType, Value
 from torchair.opset.infer import TypeInference
 from torchair.opset.operator import AscendOp
@@ -68,6 +75,9 @@ class GraphBuilder:
         device: Device of constants and of tensors made from nothing.
         origin, scope, value_name: Given to the nodes that are added; the driver changes them as it goes.
         added: Nodes in the order of adding (the driver looks at the tail to see what a converter did).
+        owned_from: While a torch operator is converted, the number in ``added`` of its first node. An operator that
+            writes in place gets a copy of any value that is older, since something else may read it. None: no such care.
+        conversion: What ``custom_op`` has to know about the torch operator under conversion (set by the driver).
     """
 
     def __init__(self, graph: Graph, types: TypeInference | None = None, *, device: str = "cpu") -> None:
@@ -78,6 +88,8 @@ class GraphBuilder:
         self.scope: dict[str, str | bool] = {}
         self.value_name: str | None = None
         self.added: list[Node] = []
+        self.owned_from: int | None = None
+        self.conversion: Any = None
 
     # --- constants ---
 
@@ -248,16 +260,23 @@ class GraphBuilder:
         Outputs whose types nothing tells get the dtype ``DT_UNDEFINED``; the driver completes them from FX.
         """
         aliases: Sequence[tuple[int, int]] = fields.pop("aliases", ())
+        given_writes = fields.pop("writes", ())
+        names = list(output_names) if output_names is not None else None
+        writes = written_operands(prototype, inputs, names) if prototype and names is not None else given_writes
         if types is None:
-            inferred = self.types.infer(op, [operand_type(o) for o in inputs], dict(attrs), call)
+            inferred = None
+            if all(v.dtype is not DType.DT_UNDEFINED for v in _values(inputs)):
+                inferred = self.types.infer(op, [operand_type(o) for o in inputs], dict(attrs), call, writes=writes)
             if inferred is None:
-                count = len(output_names) if output_names is not None else len(prototype.outputs) if prototype else 1
+                count = len(names) if names is not None else len(prototype.outputs) if prototype else 1
                 types = [TensorType.of(DType.DT_UNDEFINED)] * count
             else:
                 types, aliases = inferred
-        names = list(output_names) if output_names is not None else output_names_of(prototype, len(types))
-        given_writes = fields.pop("writes", ())
-        writes = written_operands(prototype, inputs, names) if prototype else given_writes
+        if names is None:
+            names = output_names_of(prototype, len(types))
+            writes = written_operands(prototype, inputs, names) if prototype else given_writes
+        if writes and self.owned_from is not None:
+            inputs = self._protected(inputs, {operand for _, operand in writes})
         return self._add(
             op,
             inputs,
@@ -273,6 +292,28 @@ class GraphBuilder:
             **fields,
         )
 
+    def _protected(self, inputs: Sequence[Operand], written: set[int]) -> list[Operand]:
+        """The inputs, with a copy in place of each written one whose memory this conversion did not make."""
+        from torchair.opset.operator import operators
+
+        positions = itertools.count()
+        made = self.added[self.owned_from :]
+
+        def protect(value: Value) -> Value:
+            if next(positions) not in written or _is_made_by(made, value):
+                return value
+            copy: Value = operators["TensorMove"](value)
+            return copy
+
+        result: list[Operand] = []
+        for operand in inputs:
+            if operand is None:
+                next(positions)
+                result.append(None)
+            else:
+                result.append(tuple(map(protect, operand)) if isinstance(operand, tuple) else protect(operand))
+        return result
+
     def _add(
         self,
         op: str,
@@ -284,19 +325,35 @@ class GraphBuilder:
         node_name: str | None = None,
         **fields: Any,
     ) -> Node:
-        node = self.graph.add_node(
-            op,
-            inputs,
-            types,
-            attrs=attrs,
-            output_names=output_names,
-            name=node_name,
-            scope=self.scope,
-            origin=self.origin,
-            **fields,
-        )
+        try:
+            node = self.graph.add_node(
+                op,
+                inputs,
+                types,
+                attrs=attrs,
+                output_names=output_names,
+                name=node_name,
+                scope=self.scope,
+                origin=self.origin,
+                **fields,
+            )
+        except IRError as e:
+            if node_name is None:
+                raise
+            raise ArgumentError(e.what, why=e.why, fix=e.fix) from e
         self.added.append(node)
         return node
+
+
+def _is_made_by(nodes: Sequence[Node], value: Value) -> bool:
+    """Whether one of the nodes made the memory that a value lies in (a constant's lives longer than one run)."""
+    while (producer := value.producer) is not None and producer in nodes and producer.op not in ("Const", "HostInts"):
+        sources = [o for i, o in (*producer.writes, *producer.aliases) if i == value.index]
+        source = producer.operands[sources[0]] if sources else None
+        if source is None:
+            return True
+        value = source
+    return False
 
 
 def operand_type(operand: Operand) -> TensorType | tuple[TensorType, ...] | None:
@@ -326,7 +383,7 @@ def written_operands(
     """
     pairs: list[tuple[int, int]] = []
     position = 0
-    for spec, operand in zip(prototype.inputs, inputs, strict=True):
+    for spec, operand in zip(prototype.inputs, inputs, strict=False):  # an operand of symbolic attributes may follow
         values = operand if isinstance(operand, tuple) else (operand,)
         for i, value in enumerate(values):
             name = f"{spec.name}{i}" if isinstance(operand, tuple) else spec.name

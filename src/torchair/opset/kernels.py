@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
+import itertools
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -12,7 +15,7 @@ from torchair._torch_compat import OpOverload
 from torchair.errors import MissingKernelError
 from torchair.ir import Attr, Call, DType, Literal, Node, Slot
 from torchair.opset.operator import operators
-from torchair.opset.prototype import Prototype, prototypes
+from torchair.opset.prototype import prototypes
 from torchair.opset.torch_types import torch_dtype
 
 __all__ = [
@@ -20,6 +23,7 @@ __all__ = [
     "Kernel",
     "KernelRegistry",
     "evaluator_for",
+    "fake_evaluator_for",
     "flatten_results",
     "kernels",
     "overload_name",
@@ -38,15 +42,16 @@ class Kernel:
     Attributes:
         op: IR operator name.
         function: Takes tensors in the order of the prototype's inputs (None for an absent optional one, a list for a
-        dynamic
-            one) and attributes as keywords; returns the outputs in order, without those that have an input's name: it
-            writes these into the input itself.
+            dynamic one) and attributes as keywords; returns the outputs in order, without those that have an input's
+            name: it writes these into the input itself.
         kind: ``"cube"``, ``"vector"`` or None: which core budget limits it.
+        fake: The same on fake tensors, for type inference; None where the types of its results come from FX.
     """
 
     op: str
     function: Callable[..., Any]
     kind: str | None = None
+    fake: Callable[..., Any] | None = None
 
 
 class KernelRegistry:
@@ -77,22 +82,32 @@ class KernelRegistry:
 kernels = KernelRegistry()
 
 
-def evaluator_for(op: str, call: Call | None, *, prefer_kernel: bool = True) -> Evaluator | None:
+def evaluator_for(op: str, call: Call | None, *, writes: Sequence[tuple[int, int]] = ()) -> Evaluator | None:
     """What computes an operator, in the order of architecture section 4; None when nothing does.
 
     Args:
-        prefer_kernel: False puts a registered kernel last: type inference runs on fake tensors, which a lowering and
-        a torch
-            operator always take, while a kernel may not.
+        writes: ``Node.writes``: a registered kernel does not return these outputs, since it writes them in place.
     """
+    if (kernel := kernels.get(op)) is not None:
+        return _kernel_evaluator(kernel.function, writes)
+    return _builtin_evaluator(op, call)
+
+
+def fake_evaluator_for(op: str, call: Call | None, *, writes: Sequence[tuple[int, int]] = ()) -> Evaluator | None:
+    """What computes an operator on fake tensors; None when nothing is known to.
+
+    A lowering and a torch operator always take fake tensors; a kernel may not, so its ``fake`` is asked instead.
+    """
+    if (found := _builtin_evaluator(op, call)) is not None:
+        return found
     kernel = kernels.get(op)
-    if kernel is not None and prefer_kernel:
-        return _kernel_evaluator(kernel, prototypes.get(op))
+    return _kernel_evaluator(kernel.fake, writes) if kernel is not None and kernel.fake is not None else None
+
+
+def _builtin_evaluator(op: str, call: Call | None) -> Evaluator | None:
     if (known := operators.get(op)) is not None and known.lowering is not None:
         return _lowering_evaluator(known.lowering)
-    if call is not None:
-        return _call_evaluator(call)
-    return _kernel_evaluator(kernel, prototypes.get(op)) if kernel is not None else None
+    return None if call is None else _call_evaluator(call)
 
 
 def node_evaluator(node: Node) -> Evaluator:
@@ -101,7 +116,7 @@ def node_evaluator(node: Node) -> Evaluator:
     Raises:
         MissingKernelError: Nothing does.
     """
-    evaluator = evaluator_for(node.op, node.call)
+    evaluator = evaluator_for(node.op, node.call, writes=node.writes)
     if evaluator is None:
         raise missing_kernel(node)
     return evaluator
@@ -109,52 +124,86 @@ def node_evaluator(node: Node) -> Evaluator:
 
 def missing_kernel(node: Node) -> MissingKernelError:
     """The error for an operator that nothing here can compute, with the ways out."""
-    names = [spec.name for spec in proto.inputs] if (proto := prototypes.get(node.op)) else ["x"]
-    attrs = "".join(f", {name}" for name in node.attrs)
+    declared = prototypes.get(node.op)
+    inputs = [spec.name for spec in declared.inputs] if declared else [f"x{i}" for i in range(len(node.inputs))]
+    attrs = [spec.name for spec in declared.attrs] if declared else list(node.attrs)
+    parameters = ", ".join([*inputs, *(["*", *attrs] if attrs else [])])
+    returned = [name for i, name in enumerate(node.output_names) if i not in dict(node.writes)]
+    why = [f"{node.op} (node {node.name}) has no lowering, and no kernel is registered for it"]
+    if node.origin.fx_target:
+        why.append(
+            f"the kernel of {node.origin.fx_target} cannot stand in: the converter is not one-to-one (its results are those of "
+            f"one IR operator, whose inputs are the torch operator's tensors, all of them)"
+        )
     return MissingKernelError(
         "An Ascend IR operator has no kernel on this machine",
-        why=[
-            f"{node.op} (node {node.name}) is not an operator with a lowering, no kernel is registered for it,",
-            "and it is not one-to-one with the torch operator it came from, so that one's eager kernel cannot stand in",
-        ],
+        why=why,
         fix=(
-            f"Register a kernel:\n\n@torchair.ge.register_kernel({node.op!r})\n"
-            f"def {node.op.lower()}({', '.join(names)}{', *' if attrs else ''}{attrs}):\n    return ...\n\n"
-            "or install an operator project that has one, or let the converter pass the torch operator's\n"
-            "arguments on unchanged and in order."
+            "Register a kernel, install an operator project that has one, or make the converter one-to-one:\n\n"
+            f'@torchair.ge.register_kernel("{node.op}")\n'
+            f"def {_snake_case(node.op)}({parameters}):\n"
+            f"    ...  # compute {', '.join(returned)}\n"
+            f"    return {', '.join(returned)}"
         ),
         where=node.origin.source,
     )
 
 
-def _kernel_evaluator(kernel: Kernel, prototype: Prototype | None) -> Evaluator:
-    references = prototype.reference_outputs if prototype else ()
-    positions = {spec.name: i for i, spec in enumerate(prototype.inputs)} if prototype else {}
-    outputs = [spec.name for spec in prototype.outputs] if prototype else []
+def _snake_case(name: str) -> str:
+    """``MyOp`` -> ``my_op``."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+
+
+def _kernel_evaluator(function: Callable[..., Any], writes: Sequence[tuple[int, int]]) -> Evaluator:
+    in_place = dict(writes)
+    unset: list[str] | None = None
 
     def run(operands: Sequence[Any], attrs: Mapping[str, Any]) -> list[Any]:
-        operands, attrs = _resolved(operands, attrs, prototype)
-        results = flatten_results(kernel.function(*operands, **attrs))
-        if not references:
-            return results
-        rest = iter(results)
-        return [operands[positions[name]] if name in references else next(rest) for name in outputs]
+        nonlocal unset
+        flat = flatten_operands(operands)
+        operands, attrs = _resolved(operands, attrs)
+        args = [list(operand) if isinstance(operand, tuple) else operand for operand in operands]
+        keywords = {name: torch_value(value) for name, value in attrs.items()}
+        if unset is None:
+            unset = _parameters_without_value(function, args, keywords)
+        results = iter(flatten_results(function(*args, **keywords, **dict.fromkeys(unset))))
+        outputs = []
+        for index in itertools.count():
+            if index in in_place:
+                outputs.append(flat[in_place[index]])
+            elif (result := next(results, None)) is not None:
+                outputs.append(result)
+            elif index > max(in_place, default=-1):
+                return outputs
+        raise AssertionError("unreachable")
 
     return run
 
 
+def _parameters_without_value(
+    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> list[str]:
+    """Parameters for attributes that the node leaves out; a kernel gets None for them."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # a builtin: it says nothing about its parameters
+        return []
+    names = list(signature.parameters.values())[len(args) :]
+    kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    return [p.name for p in names if p.kind in kinds and p.default is p.empty and p.name not in kwargs]
+
+
 def _lowering_evaluator(lowering: Callable[..., Any]) -> Evaluator:
     def run(operands: Sequence[Any], attrs: Mapping[str, Any]) -> list[Any]:
+        operands, attrs = _resolved(operands, attrs)
         return flatten_results(lowering(*operands, **attrs))
 
     return run
 
 
-def _resolved(
-    operands: Sequence[Any], attrs: Mapping[str, Any], prototype: Prototype | None
-) -> tuple[Sequence[Any], Mapping[str, Any]]:
-    """Attributes that are known only at run time, read from the operands that follow the prototype's inputs."""
-    if prototype is None or len(operands) == len(prototype.inputs):
+def _resolved(operands: Sequence[Any], attrs: Mapping[str, Any]) -> tuple[Sequence[Any], Mapping[str, Any]]:
+    """Attributes that are known only at run time, read from the extra operand that holds them (the last one)."""
+    if not any(_has_slot(attr) for attr in attrs.values()):
         return operands, attrs
     flat = flatten_operands(operands)
 
@@ -163,7 +212,11 @@ def _resolved(
             return flat[attr.index]
         return tuple(value(a) for a in attr) if isinstance(attr, tuple) else attr
 
-    return operands[: len(prototype.inputs)], {name: value(attr) for name, attr in attrs.items()}
+    return operands[:-1], {name: value(attr) for name, attr in attrs.items()}
+
+
+def _has_slot(attr: Any) -> bool:
+    return isinstance(attr, Slot) or (isinstance(attr, tuple) and any(map(_has_slot, attr)))
 
 
 def flatten_operands(operands: Sequence[Any]) -> list[Any]:
@@ -199,11 +252,17 @@ def _call_evaluator(call: Call) -> Evaluator:
     overload = resolve_overload(call.target)
     build_args = [_builder(a) for a in call.args]
     build_kwargs = [(name, _builder(a)) for name, a in call.kwargs]
+    own = [r.alias_info is None or not r.alias_info.is_write for r in overload._schema.returns]
+    drops = bool(call.writes) and not all(own)
 
     def run(operands: Sequence[Any], attrs: Mapping[str, Any]) -> list[Any]:
         flat = flatten_operands(operands)
         result = overload(*[b(flat, attrs) for b in build_args], **{k: b(flat, attrs) for k, b in build_kwargs})
-        return [*(flat[i] for i in call.writes), *flatten_results(result)]
+        if drops:  # what it returns of the arguments that it wrote is among the written operands already
+            returned = result if isinstance(result, tuple) else (result,)
+            result = [r for r, keep in zip(returned, own, strict=True) if keep]
+        outputs = [*(flat[i] for i in call.writes), *flatten_results(result)]
+        return [outputs[i] for i in call.order] if call.order else outputs
 
     return run
 

@@ -1,0 +1,1 @@
+"""Paths inside upstream that user code imports; everything is defined elsewhere."""

@@ -1,0 +1,155 @@
+"""Code for error messages, ready to paste: converters, declarations and fake kernels of a torch operator."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from torchair.convert.schemas import Argument, OperatorSchema
+from torchair.opset.prototype import REQUIRED, Prototype
+
+__all__ = ["converter_code", "declaration_code", "fake_kernel_code", "positional_converter_code"]
+
+
+def converter_code(schema: OperatorSchema, name: str | None = None) -> str:
+    """A converter to an IR operator with the operands of the torch operator, by keyword; it works as it stands.
+
+    Args:
+        name: Name of the IR operator; by default the one of the naming rule.
+    """
+    prototype = schema.derive_prototype(name)
+    written = [a.name for a in schema.written]
+    outputs = []
+    for index, spec in enumerate(prototype.outputs):
+        if spec.kind != "dynamic":
+            outputs.append(_quoted(spec.name))
+        else:
+            items = spec.name if spec.name in written else _promised(schema, index - len(written))
+            outputs.append(f"({_quoted(spec.name)}, len({items}))")
+    inputs = [f"{_quoted(a.name)}: {a.name}" for a in schema.tensors]
+    attrs = [entry for a in schema.others if (entry := _attr_entry(a))]
+    arguments = [_quoted(prototype.name), f"inputs={_braced(inputs)}", f"outputs=[{', '.join(outputs)}]"]
+    if attrs:
+        arguments.append(f"attrs={_braced(attrs)}")
+    call = "torchair.ge.custom_op(\n" + "".join(f"        {argument},\n" for argument in arguments) + "    )"
+    return _converter(schema, call, [spec.name for spec in prototype.outputs])
+
+
+def positional_converter_code(schema: OperatorSchema, prototype: Prototype) -> str:
+    """A converter to a declared IR operator that does not fit: arguments in order, ``...`` where one must be chosen."""
+    inputs = _in_order(
+        [a.name for a in schema.tensors], ["None" if s.kind == "optional" else "..." for s in prototype.inputs]
+    )
+    attrs = _in_order([a.name for a in schema.others], ["..." if s.required else "None" for s in prototype.attrs])
+    while attrs and attrs[-1] == "None":
+        attrs.pop()
+    call = f"torchair.ge.custom_op({', '.join([_quoted(prototype.name), *inputs, *attrs])})"
+    return _converter(schema, call, [spec.name for spec in prototype.outputs])
+
+
+def declaration_code(prototype: Prototype) -> str:
+    """The call of ``declare_op`` that declares a prototype."""
+    inputs = [f"{_quoted(spec.name)}: {_quoted(spec.kind)}" for spec in prototype.inputs]
+    outputs = [
+        f'({_quoted(spec.name)}, "dynamic")' if spec.kind == "dynamic" else _quoted(spec.name)
+        for spec in prototype.outputs
+    ]
+    attrs = [
+        f"{_quoted(s.name)}: " + (_quoted(s.type) if s.required else f"({_quoted(s.type)}, {_literal(s.default)})")
+        for s in prototype.attrs
+    ]
+    arguments = [_quoted(prototype.name), f"inputs={_braced(inputs)}", f"outputs=[{', '.join(outputs)}]"]
+    if attrs:
+        arguments.append(f"attrs={_braced(attrs)}")
+    return "torchair.ge.declare_op(\n" + "".join(f"    {argument},\n" for argument in arguments) + ")"
+
+
+def fake_kernel_code(schema: OperatorSchema) -> str:
+    """A fake kernel (meta function) to start from: results like the first tensor."""
+    first = next(iter(schema.tensors), None)
+    like = "torch.empty(())"
+    if first is not None:
+        like = f"torch.empty_like({first.name}[0])" if first.is_list else f"torch.empty_like({first.name})"
+    texts = {"list": f"[{like}]", "number": "0"}
+    returned = ", ".join(texts.get(kind, like) for kind in schema.returns) or "None"
+    note = "  # the shapes and dtypes of the results" if schema.returns else ""
+    name, overload = schema.overload._schema.name, schema.overload._schema.overload_name
+    return (
+        f"@torch.library.register_fake({_quoted(f'{name}.{overload}' if overload else name)})\n"
+        f"def _({', '.join(_parameters(schema.arguments))}):\n"
+        f"    return {returned}{note}"
+    )
+
+
+def _converter(schema: OperatorSchema, call: str, outputs: Sequence[str]) -> str:
+    written = {a.name for a in schema.written}
+    variables = {name: f"{name}_new" if name in written else name for name in outputs}
+    own = iter([variables[name] for name in outputs if name not in written])
+    returned = [next(own, "...") if a is None else variables.get(a, "...") for a in schema.returned_arguments]
+    parameters = _parameters(schema.arguments)
+    if "meta_outputs" in call:
+        parameters += ["meta_outputs"] if "*" in parameters else ["*", "meta_outputs"]
+    name = schema.overload._schema.name.rpartition("::")[2]
+    lines = [
+        f"@torchair.register_fx_node_ge_converter(torch.ops.{schema.overload})",
+        f"def convert_{name}({', '.join(parameters)}):",
+    ]
+    if not returned:
+        lines.append(f"    {call}")
+    elif returned == list(variables.values()):
+        lines.append(f"    return {call}")
+    else:
+        targets = ", ".join(v if v in returned else "_" for v in variables.values())
+        lines += [f"    {targets} = {call}", f"    return {', '.join(returned)}"]
+    return "\n".join(lines)
+
+
+def _promised(schema: OperatorSchema, index: int) -> str:
+    """What ``meta_outputs`` says about the result number ``index``, a list."""
+    positions = [i for i, argument in enumerate(schema.returned_arguments) if argument is None]
+    return "meta_outputs" if len(schema.returned_arguments) == 1 else f"meta_outputs[{positions[index]}]"
+
+
+def _attr_entry(argument: Argument) -> str:
+    """An entry of ``attrs``; empty for a type that no attribute has."""
+    attr_type = argument.attr_type
+    if attr_type is None:
+        attr_type = {"Scalar": "Float", "Scalar[]": "ListFloat"}.get(argument.torch_type.removesuffix("?"))
+    if attr_type is None:
+        return ""
+    entry = f"{_quoted(argument.name)}: torchair.ge.attr.{attr_type}({argument.name})"
+    if argument.torch_type.endswith("?"):
+        return f"**({_braced([entry])} if {argument.name} is not None else {{}})"
+    return entry
+
+
+def _parameters(arguments: Sequence[Argument]) -> list[str]:
+    """Parameters of a Python function with the names, order and defaults of a schema."""
+    parameters: list[str] = []
+    for argument in arguments:
+        if argument.kwarg_only and "*" not in parameters:
+            parameters.append("*")
+        parameters.append(argument.name + ("" if argument.default is REQUIRED else f"={_literal(argument.default)}"))
+    return parameters
+
+
+def _in_order(given: Sequence[str], wanted: Sequence[str]) -> list[str]:
+    """What is given, by position, for what is wanted; a filler where nothing is given."""
+    return [given[i] if i < len(given) else filler for i, filler in enumerate(wanted)]
+
+
+def _literal(value: Any) -> str:
+    if isinstance(value, float) and not math.isfinite(value):
+        return f"float({_quoted(str(value))})"
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(_literal, value))}]"
+    return _quoted(value) if isinstance(value, str) else repr(value)
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _braced(items: Iterable[str]) -> str:
+    return "{" + ", ".join(items) + "}"
