@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 from unittest import mock
@@ -30,20 +31,17 @@ def reference_backend(*, unconverted_ops: str = "run") -> Callable[..., Any]:
     return torchair.get_npu_backend(compiler_config=config)
 
 
-def _recording(graphs: list[Graph], *, unconverted_ops: str) -> Any:
-    """A backend that also notes each IR graph."""
-    backend = reference_backend(unconverted_ops=unconverted_ops)
+@contextlib.contextmanager
+def _recording(graphs: list[Graph]) -> Iterator[None]:
+    """Note each IR graph that is compiled meanwhile (the one for the gradient is compiled when it is first needed)."""
 
     def recording(*args: Any, **kwargs: Any) -> Any:
         compiled = compile_graph(*args, **kwargs)
-        graphs.append(compiled.converted.graph)  # type: ignore[attr-defined]
+        graphs.append(compiled.graph)  # type: ignore[attr-defined]
         return compiled
 
-    def compiler(gm: Any, inputs: Any) -> Any:
-        with mock.patch.object(backends, "compile_graph", recording):
-            return backend(gm, inputs)
-
-    return compiler
+    with mock.patch.object(backends, "compile_graph", recording):
+        yield
 
 
 def _copies(args: Any) -> Any:
@@ -87,12 +85,12 @@ def check(
     """
     torch._dynamo.reset()
     graphs: list[Graph] = []
-    compiled = torch.compile(
-        fn, fullgraph=True, dynamic=dynamic, backend=_recording(graphs, unconverted_ops=unconverted_ops)
-    )
+    backend = reference_backend(unconverted_ops=unconverted_ops)
+    compiled = torch.compile(fn, fullgraph=True, dynamic=dynamic, backend=backend)
     expected_args, actual_args = _copies(args), _copies(args)
     expected = _run(fn, expected_args, backward, seed)
-    actual = _run(compiled, actual_args, backward, seed)
+    with _recording(graphs):
+        actual = _run(compiled, actual_args, backward, seed)
     options: dict[str, Any] = {"rtol": rtol, "atol": atol, "equal_nan": True, "check_stride": True}
     assert_close(_leaves(actual), _leaves(expected), **options)
     assert_close(_leaves(actual_args), _leaves(expected_args), **options)
@@ -127,8 +125,9 @@ def converted_graphs(fn: Callable[..., Any], *args: Any, dynamic: bool | None = 
     """The IR graphs that ``fn`` becomes; an error when something has no Ascend IR form."""
     torch._dynamo.reset()
     graphs: list[Graph] = []
-    backend = _recording(graphs, unconverted_ops="error")
-    torch.compile(fn, fullgraph=True, dynamic=dynamic, backend=backend)(*_copies(args))
+    backend = reference_backend(unconverted_ops="error")
+    with _recording(graphs):
+        torch.compile(fn, fullgraph=True, dynamic=dynamic, backend=backend)(*_copies(args))
     return graphs
 
 
