@@ -81,7 +81,7 @@ def main() -> None:
     run("1. automatic: my_op becomes MyOp, my_inplace becomes MyInplace; nothing to write")
 
     @torchair.register_fx_node_ge_converter(torch.ops.demo.my_op.default)
-    def convert_my_op(x, y, z, attr1, attr2, meta_outputs=None):  # type: ignore[no-untyped-def]
+    def convert_my_op(x, y, z, attr1, attr2, meta_outputs=None):
         """demo::my_op(Tensor x, Tensor? y, Tensor[] z, float attr1, int attr2) -> Tensor"""
         scaled_x = torchair.ge.Add(torchair.ge.Mul(x, attr1), float(attr2))
         for extra in z if y is None else [y, *z]:

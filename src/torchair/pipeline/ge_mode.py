@@ -13,8 +13,7 @@ from torchair import _torch_compat
 from torchair.config import Options
 from torchair.convert.driver import Converted, convert_graph
 from torchair.convert.registry import converters
-from torchair.engines import select_engine
-from torchair.engines.base import Executable
+from torchair.engines import BoxedExecutable, Executable, compile_on
 from torchair.errors import GraphInputError
 from torchair.frontend import optimize_fx
 from torchair.ir import Graph
@@ -48,6 +47,7 @@ class CompiledGraph:
         self.report: ConversionReport = converted.report
         self.engine = engine
         self.executable = executable
+        self._boxed = executable.boxed if isinstance(executable, BoxedExecutable) else None
         self._positions = converted.inputs
         self._checked = False
 
@@ -68,7 +68,7 @@ class CompiledGraph:
         if not self._checked:
             check_inputs(self.graph, inputs)
             self._checked = True
-        return self.executable(*inputs)
+        return self.executable(*inputs) if self._boxed is None else self._boxed(inputs)
 
     def __repr__(self) -> str:
         return f"<CompiledGraph {self.graph.name}: {len(self.graph)} nodes on the {self.engine} engine>"
@@ -82,7 +82,8 @@ def check_inputs(graph: Graph, inputs: Sequence[Any]) -> None:
     """
     problems = []
     for i, (value, given) in enumerate(zip(graph.inputs, inputs, strict=True)):
-        if value.type.content is not None:
+        # AOTAutograd passes None for the tokens that order side effects; they are compiled as empty tensors.
+        if value.type.content is not None or (given is None and value.shape == (0,)):
             continue
         if not isinstance(given, torch.Tensor):
             problems.append(f"input {i} (%{value.name}) is a {type(given).__name__}, not a tensor")
@@ -137,10 +138,10 @@ def compile_graph(
             unconverted_ops=options.unconverted_ops,
             require_prototype=options.require_prototype,
         )
-        engine = select_engine(options.engine)
-        executable = engine.compile(converted.graph, options)
+        given = [inputs[i] for i in converted.inputs]
+        executable, engine = compile_on(options.engine, converted.graph, options, given)
     _log_classification(converted.graph, number)
-    return CompiledGraph(number, converted, executable, engine.name)
+    return CompiledGraph(number, converted, executable, engine)
 
 
 def _log_classification(graph: Graph, number: int) -> None:
