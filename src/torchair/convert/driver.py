@@ -7,7 +7,7 @@ Sizes are content, not nodes: arithmetic on symbols never reaches a converter. W
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -197,13 +197,21 @@ class Driver:
         return (self.lower_args(token), *results)
 
     def convert_overload(
-        self, node: fx.Node, overload: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any], val: Any
+        self,
+        node: fx.Node,
+        overload: OpOverload,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        val: Any,
+        *,
+        call: Callable[[], fx.Node] | None = None,
     ) -> Any:
         """Convert one operator call.
 
         Args:
             args, kwargs: FX arguments: FX nodes, or IR values that stand for them.
             val: What the fake kernel promised.
+            call: Makes the call as an FX node, where ``node`` wraps it.
 
         Returns:
             The results, structured as the operator's.
@@ -217,7 +225,7 @@ class Driver:
         converter = self.converters.get(overload)
         rejection: Rejection | None = Rejection("no converter is registered")
         if converter is not None:
-            rejection = converter.supports(node) if converter.supports else None
+            rejection = converter.supports(call() if call else node) if converter.supports else None
         if converter is not None and rejection is None:
             return self._run_converter(node, converter, args, kwargs, val)
         assert rejection is not None

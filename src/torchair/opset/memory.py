@@ -127,15 +127,16 @@ def _(ref: Tensor, value: Tensor, *, validate_shape: bool, use_locking: bool) ->
 def AsStrided(x: Value, size: Value, stride: Value, storage_offset: Value) -> Value:
     """A view of the memory of ``x``: element ``i`` lies at ``storage_offset + sum(i * stride)``.
 
-    Shapes: ``size`` and ``stride`` are ``[n]``, ``storage_offset`` is 0-d or ``[1]``, counted in elements from the
-    start of the storage; the result has the shape ``size``. dtypes: any.
+    Shapes: ``size`` and ``stride`` are ``[n]``, ``storage_offset`` is 0-d or ``[1]``, counted in elements from the first
+    element of ``x`` (values of the IR are tensors of their own; where they begin in torch's storage is the engine's
+    matter); the result has the shape ``size``. dtypes: any.
     """
     raise NotImplementedError
 
 
 @AsStrided.lower
 def _(x: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | Sequence[int]) -> Tensor:
-    return torch.as_strided(x, size, stride, only(storage_offset))
+    return torch.as_strided(x, size, stride, x.storage_offset() + only(storage_offset))
 
 
 @ascend_op(
@@ -158,7 +159,8 @@ def ViewCopy(
     src_stride: Value,
     src_storage_offset: Value,
 ) -> Value:
-    """Write ``src`` into the view of ``dst`` that the first geometry describes; the result is all of ``dst``.
+    """Write ``src`` into the view of ``dst`` that the first geometry describes, as in :data:`AsStrided`; the result is all
+    of ``dst``.
 
     Where ``src`` already is that view (an operator wrote through it), nothing is copied.
     """
@@ -176,7 +178,7 @@ def _(
     src_stride: Sequence[int],
     src_storage_offset: int | Sequence[int],
 ) -> Tensor:
-    view = torch.as_strided(dst, dst_size, dst_stride, only(dst_storage_offset))
+    view = torch.as_strided(dst, dst_size, dst_stride, dst.storage_offset() + only(dst_storage_offset))
     if not _same_memory(view, src):
         view.copy_(apart(src, dst))
     return dst
