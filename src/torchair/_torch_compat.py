@@ -5,7 +5,10 @@ Supported: torch 2.6 and later. Tests: ``tests/test_torch_compat.py``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -15,17 +18,31 @@ __all__ = [
     "OpOverload",
     "OpOverloadPacket",
     "aot_module_simplified",
+    "compile_lock",
     "core_decompositions",
+    "create_size_symbol",
     "detect_fake_mode",
+    "inductor_compile",
+    "inductor_decompositions",
+    "inductor_settings",
+    "is_fake",
     "is_auto_functionalized_v1",
     "is_auto_functionalized_v2",
+    "is_composite",
     "is_with_effects",
+    "known_true",
     "make_boxed",
     "new_fake_mode",
+    "new_guards",
     "no_dispatch_modes",
+    "python_decompositions_off",
     "required_storage_length",
+    "size_hint",
+    "slices_count_from_storage",
     "storage_id",
     "symbolic_number",
+    "trace_functional",
+    "traced_data_dependence",
 ]
 
 
@@ -39,6 +56,13 @@ def detect_fake_mode(inputs: Sequence[Any]) -> Any:
     from torch._guards import detect_fake_mode as detect
 
     return detect(inputs)
+
+
+def is_fake(tensor: torch.Tensor) -> bool:
+    """Whether a tensor is fake: has a type, and no data."""
+    from torch._subclasses.fake_tensor import FakeTensor
+
+    return isinstance(tensor, FakeTensor)
 
 
 def new_fake_mode() -> Any:
@@ -79,6 +103,31 @@ def core_decompositions() -> Mapping[Any, Callable[..., Any]]:
     return core_aten_decompositions()
 
 
+def is_composite(op: Any) -> bool:
+    """True for operators that PyTorch itself takes apart before any backend sees them (CompositeImplicitAutograd)."""
+    return bool(op._can_decompose())
+
+
+@contextlib.contextmanager
+def python_decompositions_off(ops: Iterable[Any]) -> Iterator[None]:
+    """While tracing, do without the Python kernels by which PyTorch decomposes these operators below its tables.
+
+    ``torch._decomp`` attaches such kernels to some operators (``upsample_nearest2d`` and its kind); tracing then never
+    shows them, with or without a decomposition table. ``torch.export`` changes the same attributes for the same end.
+    """
+    keys = (torch._C.DispatchKey.CompositeImplicitAutograd, torch._C.DispatchKey.Autograd)
+    saved = {op: op.py_kernels for op in ops if any(key in op.py_kernels for key in keys)}
+    try:
+        for op, kernels in saved.items():
+            op.py_kernels = {key: kernel for key, kernel in kernels.items() if key not in keys}
+            op._dispatch_cache.clear()
+        yield
+    finally:
+        for op, kernels in saved.items():
+            op.py_kernels = kernels
+            op._dispatch_cache.clear()
+
+
 def is_auto_functionalized_v1(target: Any) -> bool:
     """True for the higher-order operator that wraps a mutating operator without views (torch before 2.6, and lists)."""
     from torch._higher_order_ops.auto_functionalize import auto_functionalized
@@ -91,6 +140,22 @@ def is_auto_functionalized_v2(target: Any) -> bool:
     from torch._higher_order_ops.auto_functionalize import auto_functionalized_v2
 
     return target is auto_functionalized_v2
+
+
+@functools.cache
+def slices_count_from_storage() -> bool:
+    """Whether ``auto_functionalized_v2`` counts the start of a slice from the start of the storage, not of the base.
+
+    2.6 to 2.13 do, and then run the operator on the wrong rows of a base that begins elsewhere in its storage.
+    """
+    try:
+        from torch._higher_order_ops.auto_functionalize import try_use_slice
+    except ImportError:
+        return False
+    with no_dispatch_modes():
+        base = torch.empty(10, device="meta")[4:]
+        found = try_use_slice(base, base[1:3])
+    return found is not None and found[1] == 5
 
 
 def storage_id(tensor: torch.Tensor) -> int:
@@ -118,3 +183,165 @@ def is_with_effects(target: Any) -> bool:
     from torch._higher_order_ops.effects import with_effects
 
     return target is with_effects
+
+
+def known_true(condition: Any) -> bool:
+    """Whether a condition on (symbolic) numbers holds for all their values, as far as is known; adds no guard."""
+    if isinstance(condition, bool):
+        return condition
+    from torch.fx.experimental.symbolic_shapes import statically_known_true
+
+    return statically_known_true(condition)
+
+
+def size_hint(number: Any) -> int | None:
+    """The value of a (symbolic) integer in the call that is being compiled for; adds no guard."""
+    if isinstance(number, torch.SymInt):
+        node: Any = number.node
+        return int(node.hint) if node.has_hint() else None
+    return int(number)
+
+
+def create_size_symbol(fake_mode: Any, name: str, hint: int) -> Any:
+    """A new symbolic size (2 or more) of a fake mode, for graphs that do not come from Dynamo."""
+    from torch._dynamo.source import ConstantSource
+    from torch.fx.experimental.symbolic_shapes import DimDynamic
+
+    env, source = fake_mode.shape_env, ConstantSource(f"torchair_{name}")
+    symbol = env.create_symbol(hint, source=source, dynamic_dim=DimDynamic.DYNAMIC)
+    return env.create_symintnode(symbol, hint=hint, source=source)
+
+
+def new_guards(fake_mode: Any) -> list[Any]:
+    """What the shape environment assumed about its symbols while something was traced or compiled: sympy conditions."""
+    return [guard.expr for guard in fake_mode.shape_env.guards]
+
+
+def traced_data_dependence(error: BaseException) -> bool:
+    """True when tracing failed because a size or a branch depends on the elements of a tensor."""
+    from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
+    from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+
+    return isinstance(error, DataDependentOutputException | DynamicOutputShapeException | GuardOnDataDependentSymNode)
+
+
+# --- Inductor ----------------------------------------------------------------------------------------------------
+
+
+def trace_functional(
+    program: Callable[..., tuple[Sequence[Any], Mapping[int, Any]]],
+    inputs: Sequence[Any],
+    fake_mode: Any,
+    decompositions: Mapping[Any, Callable[..., Any]],
+) -> fx.GraphModule:
+    """Trace a program into an FX graph that writes nothing, but for ``copy_`` into inputs at its end.
+
+    AOTAutograd does the same for inference graphs; its further layers (metadata, aliases of outputs, synthetic bases)
+    have already been applied to a graph that comes from it, and would cost time on every call.
+
+    Args:
+        program: Takes the inputs and returns ``(outputs, updates)``: tensors and numbers, and new values of inputs by
+            position. It may also write inputs and views of them.
+        inputs: Fake tensors and (symbolic) numbers.
+        decompositions: Operator overloads to functions.
+    """
+    from torch._dispatch.python import enable_python_dispatcher
+    from torch._subclasses.functional_tensor import FunctionalTensor, FunctionalTensorMode
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    torch_sync: Any = vars(torch)["_sync"]
+
+    def plain(value: Any) -> Any:
+        if not isinstance(value, FunctionalTensor):
+            return value
+        torch_sync(value)
+        return torch._from_functional_tensor(value.elem)
+
+    def traced(*args: Any) -> list[Any]:
+        with FunctionalTensorMode():
+            wrapped = [FunctionalTensor.to_functional(a) if isinstance(a, torch.Tensor) else a for a in args]
+            outputs, updates = program(*wrapped)
+            results = [plain(output) for output in outputs]
+            new = {i: after for i, w in enumerate(wrapped) if (after := plain(w)) is not args[i]}
+            new.update((i, plain(value)) for i, value in updates.items())
+        written = {storage_id(args[i]) for i in new}
+        # A value that lies in the memory of a written input is saved before any is written.
+        saved = {
+            i: value.clone() if value is not args[i] and storage_id(value) in written else value
+            for i, value in new.items()
+        }
+        for i, value in saved.items():
+            if value is not args[i]:
+                torch.ops.aten.copy_.default(args[i], value)
+        return results
+
+    with _disabled_autocast(), torch.no_grad(), no_dispatch_modes(), fake_mode, enable_python_dispatcher():
+        plain_inputs = [i.detach() if isinstance(i, torch.Tensor) and i.requires_grad else i for i in inputs]
+        return make_fx(traced, decomposition_table=dict(decompositions))(*plain_inputs)
+
+
+def _disabled_autocast() -> Any:
+    return torch._C._DisableAutocast()
+
+
+@contextlib.contextmanager
+def inductor_settings(**settings: Any) -> Iterator[None]:
+    """Change Inductor's configuration for a while; settings that this version does not have are left out."""
+    from torch._functorch import config as functorch_config
+    from torch._inductor import config
+
+    # 2.7 moved this one, which says how the operands of custom operators are laid out.
+    layout = (
+        {"custom_op_default_layout_constraint": settings.pop("custom_op_layout")}
+        if "custom_op_layout" in settings
+        else {}
+    )
+    with (
+        config.patch({name: value for name, value in {**settings, **layout}.items() if hasattr(config, name)}),
+        functorch_config.patch({name: value for name, value in layout.items() if hasattr(functorch_config, name)}),
+    ):
+        yield
+
+
+def inductor_decompositions() -> Mapping[Any, Callable[..., Any]]:
+    """Inductor's table of decompositions; depends on its configuration."""
+    from torch._inductor.decomposition import select_decomp_table
+
+    return select_decomp_table()
+
+
+def compile_lock() -> Any:
+    """The lock that Dynamo holds while it compiles; backward graphs may be compiled outside Dynamo."""
+    from torch._dynamo.convert_frame import compile_lock as lock
+
+    return lock
+
+
+def inductor_compile(gm: fx.GraphModule, fake_mode: Any) -> tuple[Callable[[list[Any]], Any], Any]:
+    """Compile a functional FX graph of ATen operators.
+
+    Args:
+        gm: Traced by :func:`trace_functional`; the results that it returns come in the strides of their fake tensors.
+
+    Returns:
+        A function that takes the list of arguments and empties it, and the object that owns it.
+    """
+    from torch._guards import TracingContext, tracing
+    from torch._inductor import compile_fx
+    from torch._inductor.virtualized import V
+
+    inputs = [node.meta["val"] for node in gm.graph.find_nodes(op="placeholder")]
+    device = next(
+        (i.device for i in inputs if isinstance(i, torch.Tensor) and i.device.type != "cpu"), torch.device("cpu")
+    )
+    passes: Any = compile_fx._recursive_joint_graph_passes
+    options = {"input_device": device} if "input_device" in inspect.signature(passes).parameters else {}
+    # A tracing context of its own: Inductor reports strides to the one of the compile in progress, which counts other
+    # outputs.
+    with no_dispatch_modes(), V.set_fake_mode(fake_mode), tracing(TracingContext(fake_mode)), torch.no_grad():
+        gm = passes(gm, **options) or gm
+        output = next(iter(reversed(gm.graph.nodes)))
+        output.meta["user_visible_output_idxs"] = [i for i, a in enumerate(output.args[0]) if isinstance(a, fx.Node)]
+        compiled: Any = compile_fx.compile_fx_inner(gm, inputs, is_inference=True)
+    # What stands around this callable in the object records timings; it costs more than a small graph.
+    return getattr(compiled, "current_callable", None) or compiled, compiled
