@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -35,7 +35,7 @@ __all__ = [
     "new_fake_mode",
     "new_guards",
     "no_dispatch_modes",
-    "python_decompositions_off",
+    "python_decompositions",
     "required_storage_length",
     "size_hint",
     "slices_count_from_storage",
@@ -109,17 +109,22 @@ def is_composite(op: Any) -> bool:
 
 
 @contextlib.contextmanager
-def python_decompositions_off(ops: Iterable[Any]) -> Iterator[None]:
-    """While tracing, do without the Python kernels by which PyTorch decomposes these operators below its tables.
+def python_decompositions(instead: Mapping[Any, Callable[..., Any] | None]) -> Iterator[None]:
+    """While tracing, replace the Python kernels by which PyTorch decomposes operators below its tables.
 
     ``torch._decomp`` attaches such kernels to some operators (``upsample_nearest2d`` and its kind); tracing then never
     shows them, with or without a decomposition table. ``torch.export`` changes the same attributes for the same end.
+
+    Args:
+        instead: Operator to another decomposition, or to None for none. Operators without such a kernel stay as they are.
     """
-    keys = (torch._C.DispatchKey.CompositeImplicitAutograd, torch._C.DispatchKey.Autograd)
-    saved = {op: op.py_kernels for op in ops if any(key in op.py_kernels for key in keys)}
+    composite, autograd = torch._C.DispatchKey.CompositeImplicitAutograd, torch._C.DispatchKey.Autograd
+    saved = {op: op.py_kernels for op in instead if composite in op.py_kernels or autograd in op.py_kernels}
     try:
         for op, kernels in saved.items():
-            op.py_kernels = {key: kernel for key, kernel in kernels.items() if key not in keys}
+            op.py_kernels = {key: kernel for key, kernel in kernels.items() if key not in (composite, autograd)}
+            if (function := instead[op]) is not None:
+                op.py_kernels[composite] = function
             op._dispatch_cache.clear()
         yield
     finally:
@@ -249,12 +254,10 @@ def trace_functional(
     from torch._subclasses.functional_tensor import FunctionalTensor, FunctionalTensorMode
     from torch.fx.experimental.proxy_tensor import make_fx
 
-    torch_sync: Any = vars(torch)["_sync"]
-
     def plain(value: Any) -> Any:
         if not isinstance(value, FunctionalTensor):
             return value
-        torch_sync(value)
+        torch._sync(value)  # type: ignore[attr-defined, no-untyped-call]
         return torch._from_functional_tensor(value.elem)
 
     def traced(*args: Any) -> list[Any]:

@@ -20,6 +20,7 @@ __all__ = [
     "ConversionError",
     "ConverterRegistrationError",
     "ConverterResultError",
+    "EngineCompileError",
     "EngineError",
     "ExecutionError",
     "GraphInputError",
@@ -43,6 +44,7 @@ __all__ = [
     "UnavailableFeatureError",
     "UnconvertedOperatorsError",
     "UnknownOptionError",
+    "UnsupportedGraphError",
 ]
 
 
@@ -299,6 +301,18 @@ class OutputCheckError(TorchAirError, RuntimeError):
     """A graph output differs from what the operators' meta functions promised."""
 
     code = "TA405"
+
+
+class UnsupportedGraphError(TorchAirError, NotImplementedError):
+    """The chosen engine cannot run a graph that another engine can."""
+
+    code = "TA406"
+
+
+class EngineCompileError(TorchAirError, RuntimeError):
+    """An engine failed to compile a graph that it should be able to run; the original exception is the cause."""
+
+    code = "TA407"
 
 
 class UnavailableFeatureError(TorchAirError, NotImplementedError):

@@ -5,7 +5,7 @@ Adding one touches this folder only; third parties use the entry points ``torcha
 
 from __future__ import annotations
 
-from torchair.engines.base import Engine, Executable
-from torchair.engines.select import engine_names, select_engine
+from torchair.engines.base import BoxedExecutable, Engine, Executable
+from torchair.engines.select import compile_on, engine_names, select_engine
 
-__all__ = ["Engine", "Executable", "engine_names", "select_engine"]
+__all__ = ["BoxedExecutable", "Engine", "Executable", "compile_on", "engine_names", "select_engine"]

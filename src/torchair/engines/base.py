@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from torchair.config import Options
 from torchair.errors import Rejection
 from torchair.ir import Graph, Node
 
-__all__ = ["Engine", "Executable"]
+__all__ = ["BoxedExecutable", "Engine", "Executable"]
 
 
 class Executable(Protocol):
@@ -28,6 +28,18 @@ class Executable(Protocol):
         ...
 
 
+@runtime_checkable
+class BoxedExecutable(Executable, Protocol):
+    """An executable that can also take its arguments in a list, which it empties.
+
+    Memory of arguments is freed early.
+    """
+
+    def boxed(self, inputs: list[Any]) -> Sequence[Any]:
+        """Run as :meth:`__call__` does."""
+        ...
+
+
 class Engine(Protocol):
     """Compiles IR graphs."""
 
@@ -37,6 +49,12 @@ class Engine(Protocol):
         """Why this engine has no code of its own for a node (it then runs by its lowering), or None."""
         ...
 
-    def compile(self, graph: Graph, options: Options) -> Executable:
-        """Compile. The graph is not changed."""
+    def compile(self, graph: Graph, options: Options, inputs: Sequence[Any] = ()) -> Executable:
+        """Compile. The graph is not changed.
+
+        Args:
+            inputs: The fake tensors and symbolic numbers of the compile in progress, one for each graph input; they
+                tell the strides of the arguments. Nothing for a graph that comes from elsewhere: it must run for any
+                strides.
+        """
         ...

@@ -19,6 +19,8 @@ from torchair.engines.runtime_values import (
     host_flags,
     host_numbers,
     host_tensor,
+    nest,
+    nesting,
     restride,
     wanted_output,
 )
@@ -41,7 +43,7 @@ class ReferenceEngine:
             return None
         return Rejection(f"{node.op} has no lowering and no kernel")
 
-    def compile(self, graph: Graph, options: Options) -> ReferenceExecutable:
+    def compile(self, graph: Graph, options: Options, inputs: Sequence[Any] = ()) -> ReferenceExecutable:
         """Prepare one step for each node.
 
         Raises:
@@ -57,6 +59,7 @@ class _Step:
     node: Node
     evaluate: Evaluator
     hosts: tuple[bool, ...]
+    nesting: tuple[int | None, ...]
     drop: tuple[Value, ...]
 
 
@@ -77,7 +80,7 @@ class ReferenceExecutable:
         self._constants = {n.output: constant(graph, n) for n in graph if n.op == "Const"}
         steps = [n for n in graph if n.op not in ("Const", "HostInts")]
         last = _last_uses(graph, steps)
-        self._steps = [_Step(n, node_evaluator(n), host_flags(n), last.get(n, ())) for n in steps]
+        self._steps = [_Step(n, node_evaluator(n), host_flags(n), nesting(n), last.get(n, ())) for n in steps]
         self.observer: Observer | None = None
 
     def __call__(self, *inputs: Any) -> list[Any]:
@@ -142,7 +145,7 @@ class _Run:
             for i, strides in enumerate(node.operand_strides):
                 if strides is not None and isinstance(flat[i], torch.Tensor) and i not in {o for _, o in node.writes}:
                     flat[i] = restride(flat[i], strides, self.bindings)
-            outputs = step.evaluate(_nest(node, flat), node.attrs)
+            outputs = step.evaluate(nest(step.nesting, flat), node.attrs)
         except TorchAirError:
             raise
         except Exception as e:
@@ -204,16 +207,3 @@ def _same_memory(a: torch.Tensor, b: torch.Tensor) -> bool:
         and a.storage_offset() == b.storage_offset()
         and a.dtype == b.dtype
     )
-
-
-def _nest(node: Node, flat: Sequence[Any]) -> list[Any]:
-    operands: list[Any] = []
-    position = 0
-    for operand in node.inputs:
-        if isinstance(operand, tuple):
-            operands.append(tuple(flat[position : position + len(operand)]))
-            position += len(operand)
-        else:
-            operands.append(flat[position])
-            position += 1
-    return operands

@@ -5,18 +5,30 @@ Symbols bound from inputs, host operands, outputs as the caller wants them.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import sympy
 import torch
 
+from torchair._torch_compat import known_true, size_hint
 from torchair.ir import Blob, Dim, Graph, Node, OutputSpec, Slot, TensorType, Value
 from torchair.ir.symbols import evaluate, evaluate_all
 from torchair.opset.infer import host_inputs, host_operand
 from torchair.opset.torch_types import torch_dtype
 
-__all__ = ["SymbolBinder", "constant", "host_flags", "host_tensor", "restride", "wanted_output"]
+__all__ = [
+    "SymbolBinder",
+    "constant",
+    "host_flags",
+    "host_numbers",
+    "host_tensor",
+    "nest",
+    "nesting",
+    "restride",
+    "wanted_output",
+]
 
 
 class SymbolBinder:
@@ -36,6 +48,11 @@ class SymbolBinder:
                 if isinstance(size, sympy.Symbol) and size.name not in seen:
                     seen.add(size.name)
                     self._sizes.append((i, d, size.name))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The symbols, in the order of the bindings."""
+        return (*(name for _, name in self._host), *(name for _, _, name in self._sizes))
 
     def __call__(self, inputs: Sequence[Any]) -> dict[str, Any]:
         """Symbol name -> number."""
@@ -91,6 +108,17 @@ def _host_slots(node: Node) -> frozenset[int]:
     return frozenset(found)
 
 
+def nesting(node: Node) -> tuple[int | None, ...]:
+    """For each input, how many operands it holds; None for one that is not a list."""
+    return tuple(len(i) if isinstance(i, tuple) else None for i in node.inputs)
+
+
+def nest(counts: Sequence[int | None], flat: Sequence[Any]) -> list[Any]:
+    """Flattened operands as the inputs hold them: a list is a tuple."""
+    rest = iter(flat)
+    return [next(rest) if count is None else tuple(itertools.islice(rest, count)) for count in counts]
+
+
 def host_numbers(value: Value, bindings: Mapping[str, Any], read: Callable[[Value], Any]) -> Any:
     """A host operand: from its content, or, where the content is unknown, from the tensor."""
     if value.type.content is not None:
@@ -100,21 +128,42 @@ def host_numbers(value: Value, bindings: Mapping[str, Any], read: Callable[[Valu
 
 
 def restride(tensor: torch.Tensor, strides: Sequence[Dim], bindings: Mapping[str, Any]) -> torch.Tensor:
-    """The same values in the strides that eager would have; copies only when they differ."""
-    wanted = tuple(evaluate(s, bindings) for s in strides)
-    if tensor.numel() < 2 or _same_strides(tensor, wanted):
+    """The same values in the strides that eager would have; copies only when they differ.
+
+    Works on real tensors and while tracing (adds no guard). Strides of 0 are those of an expanded tensor; any other
+    overlap of elements is not made, since nothing could be written into it.
+    """
+    wanted = [evaluate(s, bindings) for s in strides]
+    sizes = list(tensor.shape)
+    if known_true(tensor.numel() < 2) or _same_strides(tensor, wanted):
         return tensor
-    result = torch.empty_strided(tensor.shape, wanted, dtype=tensor.dtype, device=tensor.device)
-    return result.copy_(tensor) if _is_injective(tensor.shape, wanted) else tensor
+    expanded = [d for d, s in enumerate(wanted) if known_true(s == 0) and not known_true(sizes[d] == 1)]
+    source = tensor
+    for d in expanded:
+        sizes[d] = 1
+        source = source.narrow(d, 0, 1)
+    if _may_overlap(sizes, wanted):
+        return tensor
+    result = torch.empty_strided(sizes, wanted, dtype=tensor.dtype, device=tensor.device).copy_(source)
+    return result.expand(tensor.shape) if expanded else result
 
 
 def _same_strides(tensor: torch.Tensor, wanted: Sequence[int]) -> bool:
-    return all(size == 1 or a == b for size, a, b in zip(tensor.shape, tensor.stride(), wanted, strict=True))
+    return all(
+        known_true(size == 1) or known_true(a == b)
+        for size, a, b in zip(tensor.shape, tensor.stride(), wanted, strict=True)
+    )
 
 
-def _is_injective(shape: Sequence[int], strides: Sequence[int]) -> bool:
-    """False for expanded tensors: several elements would share memory."""
-    return all(stride != 0 or size <= 1 for size, stride in zip(shape, strides, strict=True))
+def _may_overlap(sizes: Sequence[int], strides: Sequence[int]) -> bool:
+    """Whether several elements lie at one address, in the call that is compiled for."""
+    axes = [(size_hint(stride), size_hint(size)) for stride, size in zip(strides, sizes, strict=True)]
+    last = 0
+    for stride, size in sorted((a, b) for a, b in axes if a is not None and b is not None and b > 1):
+        if stride <= last:
+            return True
+        last += stride * (size - 1)
+    return False
 
 
 def wanted_output(value: Any, spec: OutputSpec, bindings: Mapping[str, Any]) -> Any:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import functools
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib.metadata import entry_points
+from typing import Any
 
-from torchair.engines.base import Engine
-from torchair.errors import EngineError
+from torchair.config import Options
+from torchair.engines.base import Engine, Executable
+from torchair.errors import EngineError, UnsupportedGraphError
+from torchair.ir import Graph
 from torchair.logs import logger
 
-__all__ = ["engine_names", "select_engine"]
+__all__ = ["compile_on", "engine_names", "select_engine"]
 
 
 def _reference() -> Engine:
@@ -53,6 +56,37 @@ def select_engine(name: str) -> Engine:
         why=f"config.engine is {name!r}; known: auto, {', '.join(engine_names())}",
         fix='config.engine = "auto"',
     )
+
+
+def compile_on(name: str, graph: Graph, options: Options, inputs: Sequence[Any] = ()) -> tuple[Executable, str]:
+    """Compile a graph on the engine of that name.
+
+    With ``"auto"``, a graph that inductor cannot take runs on the reference engine, with a warning that says why. An
+    engine that was chosen by name is not left.
+
+    Args:
+        inputs: As :meth:`torchair.engines.base.Engine.compile` takes them.
+
+    Returns:
+        The executable, and the name of the engine that made it.
+
+    Raises:
+        EngineError: There is no such engine, or it cannot run here.
+        UnsupportedGraphError: The engine was chosen by name and cannot run the graph.
+    """
+    engine = select_engine(name)
+    try:
+        return engine.compile(graph, options, inputs), engine.name
+    except UnsupportedGraphError as e:
+        if name != "auto":
+            raise
+        reasons = "; ".join(e.why)
+    logger.warning_once(
+        f"A graph runs on the reference engine, which is slow: {engine.name} cannot take it, since {reasons}. "
+        'Choose config.engine = "reference" to say that this is wanted.'
+    )
+    reference = _reference()
+    return reference.compile(graph, options, inputs), reference.name
 
 
 @functools.cache

@@ -1,0 +1,280 @@
+"""From an IR graph to one FX graph: the lowerings of all nodes, traced on fake tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import fx
+
+from torchair import _torch_compat
+from torchair.engines.graph_support import FIX
+from torchair.engines.opaque_ops import OpaqueOp, opaque_op
+from torchair.engines.runtime_values import (
+    SymbolBinder,
+    constant,
+    host_flags,
+    host_numbers,
+    nest,
+    nesting,
+    restride,
+    wanted_output,
+)
+from torchair.errors import EngineCompileError, TorchAirError, UnsupportedGraphError
+from torchair.ir import Graph, Node, OutputSpec, TensorType, Value
+from torchair.ir.symbols import evaluate
+from torchair.opset.kernels import Evaluator, kernels, node_evaluator
+from torchair.opset.torch_types import torch_dtype
+
+__all__ = ["TracedGraph", "trace_graph"]
+
+#: Constants of more elements are arguments of the compiled function, not part of its code.
+_LARGE = 64
+
+
+@dataclass(frozen=True, slots=True)
+class TracedGraph:
+    """An FX graph that computes an IR graph.
+
+    Attributes:
+        module: Its placeholders are the graph's inputs, then ``constants``, then the token where ``has_effects``.
+        constants: Large constant tensors.
+        has_effects: An operator has side effects; the last argument orders them.
+        outputs: For each graph output, its number among the module's results, or None where ``fixed`` has it.
+        fixed: Outputs that are the same in each call.
+        written: Numbers of the graph inputs that it writes.
+    """
+
+    module: fx.GraphModule
+    constants: tuple[torch.Tensor, ...]
+    has_effects: bool
+    outputs: tuple[int | None, ...]
+    fixed: tuple[Any, ...]
+    written: tuple[int, ...]
+
+
+def trace_graph(graph: Graph, inputs: Sequence[Any], fake_mode: Any) -> TracedGraph:
+    """Trace a graph.
+
+    Args:
+        inputs: A fake tensor or symbolic number for each graph input; their symbols need not be those of the graph.
+
+    Raises:
+        MissingKernelError: Nothing computes a node.
+        UnsupportedGraphError: A size or a layout comes up that Inductor cannot take.
+        EngineCompileError: A node could not be traced.
+    """
+    tracer = _Tracer(graph)
+    decompositions = _torch_compat.inductor_decompositions()
+    module = _torch_compat.trace_functional(tracer.run, tracer.arguments(inputs, fake_mode), fake_mode, decompositions)
+    written = _written_inputs(module, len(inputs))
+    large = tracer.embed_small_constants(module, len(inputs))
+    return TracedGraph(module, large, tracer.has_effects, tuple(tracer.positions), tuple(tracer.fixed), written)
+
+
+class _Tracer:
+    """Runs the nodes of a graph once, under the tracing modes."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.bind = SymbolBinder(graph)
+        self.nodes = [n for n in graph if not _is_host_arithmetic(n)]
+        self.evaluators: dict[Node, Evaluator | OpaqueOp] = {n: _evaluator(n) for n in self.nodes}
+        self.has_effects = any(n.side_effects for n in self.nodes)
+        read = [n for n in graph if n.op == "Const" and self._is_read(n.output)]
+        self.constants = [(n.output, constant(graph, n)) for n in read]
+        # A single number is made in the graph, where compilers see it.
+        self.numbers = [(value, tensor.item()) for value, tensor in self.constants if tensor.numel() == 1]
+        self.tensors = [(value, tensor) for value, tensor in self.constants if tensor.numel() != 1]
+        self.env: dict[Value, Any] = {}
+        self.bindings: dict[str, Any] = {}
+        self.token: Any = None
+        self.positions: list[int | None] = []
+        self.fixed: list[Any] = []
+
+    def _is_read(self, value: Value) -> bool:
+        """True when something reads the tensor, not only its numbers."""
+        if self.graph.is_read_outside(value):
+            return True
+        return any(
+            operand is value and not (host and value.type.content is not None)
+            for node in value.users
+            if node in self.evaluators
+            for operand, host in zip(node.operands, host_flags(node), strict=True)
+        )
+
+    def arguments(self, inputs: Sequence[Any], fake_mode: Any) -> list[Any]:
+        """What the traced function takes. Fake tensors begin at offset 0.
+
+        An argument's own offset is not part of a compile.
+        """
+        with fake_mode:
+            made = [_at_offset_zero(i) for i in inputs]
+            made += [torch.empty_strided(t.shape, t.stride(), dtype=t.dtype, device=t.device) for _, t in self.tensors]
+            if self.has_effects:
+                made.append(torch.empty(1))
+        return made
+
+    def embed_small_constants(self, module: fx.GraphModule, first: int) -> tuple[torch.Tensor, ...]:
+        """Make small constants attributes of the module; returns the large ones, which stay arguments."""
+        placeholders = module.graph.find_nodes(op="placeholder")
+        large = []
+        for placeholder, (_, tensor) in zip(placeholders[first:], self.tensors, strict=False):
+            if tensor.numel() > _LARGE:
+                large.append(tensor)
+                continue
+            name = f"_constant_{placeholder.name}"
+            module.register_buffer(name, tensor.clone(memory_format=torch.contiguous_format))
+            with module.graph.inserting_before(placeholder):
+                # As AOTAutograd leaves constants: Inductor runs graphs on fake tensors, and this is where a real one
+                # enters.
+                attribute = module.graph.get_attr(name)
+                lifted = module.graph.call_function(torch.ops.aten.lift_fresh_copy.default, (attribute,))
+            lifted.meta = dict(placeholder.meta)
+            placeholder.replace_all_uses_with(lifted)
+            module.graph.erase_node(placeholder)
+        # Placeholders stand before everything else.
+        for node in reversed(module.graph.find_nodes(op="placeholder")):
+            next(iter(module.graph.nodes)).prepend(node)
+        module.recompile()
+        return tuple(large)
+
+    # --- while tracing ---
+
+    def run(self, *arguments: Any) -> tuple[list[Any], dict[int, Any]]:
+        """Compute the graph's outputs and the new values of its inputs."""
+        inputs = arguments[: len(self.graph.inputs)]
+        self.bindings = self.bind(inputs)
+        self.env = dict(zip(self.graph.inputs, inputs, strict=True))
+        self.env.update(zip((v for v, _ in self.tensors), arguments[len(inputs) :], strict=False))
+        for value, number in self.numbers:
+            shape, dtype = [1] * value.rank, torch_dtype(value.dtype)
+            self.env[value] = torch.full(shape, number, dtype=dtype, device=value.type.device)
+        self.token = arguments[-1] if self.has_effects else None
+        for node in self.nodes:
+            self._step(node)
+        outputs = self._outputs()
+        positions = {value: i for i, value in enumerate(self.graph.inputs)}
+        updates = {positions[target]: self.read(source) for target, source in self.graph.updates}
+        return outputs, updates
+
+    def read(self, value: Value) -> Any:
+        """A value as a tensor."""
+        found = self.env.get(value)
+        if isinstance(found, torch.Tensor):
+            return found
+        assert value.type.content is not None, f"%{value.name} has no value"
+        self.env[value] = _content_tensor(value.type, self.bindings)
+        return self.env[value]
+
+    def _step(self, node: Node) -> None:
+        try:
+            flat: list[Any] = [
+                None if v is None else host_numbers(v, self.bindings, self.read) if host else self.read(v)
+                for v, host in zip(node.operands, host_flags(node), strict=True)
+            ]
+            written = {operand for _, operand in node.writes}
+            for i, strides in enumerate(node.operand_strides):
+                if strides is not None and isinstance(flat[i], torch.Tensor) and i not in written:
+                    flat[i] = restride(flat[i], strides, self.bindings)
+            evaluate = self.evaluators[node]
+            if isinstance(evaluate, OpaqueOp):
+                results = evaluate(flat, self.bindings, self.token if node.side_effects else None)
+            else:
+                results = evaluate(nest(nesting(node), flat), node.attrs)
+        except TorchAirError:
+            raise
+        except Exception as e:
+            raise _not_traced(node, e) from e
+        if len(results) != len(node.outputs):
+            raise EngineCompileError(
+                "An operator returned another number of results than its prototype has",
+                why=f"{node.op} (node {node.name}) returned {len(results)}, {len(node.outputs)} are declared",
+                fix="Correct the kernel, or the prototype.",
+                where=node.origin.source,
+            )
+        for value, result in zip(node.outputs, results, strict=True):
+            if isinstance(result, torch.Tensor) and result.layout is not torch.strided:
+                raise UnsupportedGraphError(
+                    "The inductor engine cannot run a graph",
+                    why=f"a result of {node.op} (node {node.name}) is {str(result.layout).removeprefix('torch.')}",
+                    fix=FIX,
+                    where=node.origin.source,
+                )
+            self.env[value] = result
+
+    def _outputs(self) -> list[Any]:
+        self.positions, self.fixed = [], []
+        results: list[Any] = []
+        constants = {_torch_compat.storage_id(self.env[v]) for v, _ in self.constants}
+        for value, spec in zip(self.graph.outputs, self.graph.output_specs, strict=True):
+            result = self._output(value, spec)
+            if isinstance(result, torch.Tensor) and _torch_compat.storage_id(result) in constants:
+                result = result.clone()  # the caller may write what it gets
+            symbolic = isinstance(result, torch.Tensor | torch.SymInt | torch.SymFloat | torch.SymBool)
+            self.positions.append(len(results) if symbolic else None)
+            self.fixed.append(None if symbolic else result)
+            if symbolic:
+                results.append(result)
+        return results
+
+    def _output(self, value: Value | None, spec: OutputSpec) -> Any:
+        if value is None:
+            return None
+        if spec.kind != "tensor":
+            assert value.type.content is not None, f"%{value.name} is a host output without content"
+            return evaluate(value.type.content[0], self.bindings)
+        return wanted_output(self.read(value), spec, self.bindings)
+
+
+def _written_inputs(module: fx.GraphModule, count: int) -> tuple[int, ...]:
+    placeholders = list(module.graph.find_nodes(op="placeholder"))[:count]
+    copies = module.graph.find_nodes(op="call_function", target=torch.ops.aten.copy_.default)
+    targets = {node.args[0] for node in copies}
+    return tuple(i for i, placeholder in enumerate(placeholders) if placeholder in targets)
+
+
+def _is_host_arithmetic(node: Node) -> bool:
+    """True for nodes whose results are known as expressions: running them would turn symbols into tensors."""
+    if node.op in ("Const", "HostInts"):
+        return True
+    known = bool(node.outputs) and all(v.type.content is not None for v in node.outputs)
+    return known and not node.side_effects and not node.writes
+
+
+def _evaluator(node: Node) -> Evaluator | OpaqueOp:
+    """A registered kernel is opaque, and so is whatever must neither be dropped nor moved."""
+    if node.side_effects or kernels.get(node.op) is not None:
+        return opaque_op(node)
+    return node_evaluator(node)
+
+
+def _at_offset_zero(value: Any) -> Any:
+    if not isinstance(value, torch.Tensor):
+        return value
+    return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=value.device)
+
+
+def _content_tensor(type: TensorType, bindings: Mapping[str, Any]) -> torch.Tensor:
+    """Host numbers as a tensor, from symbolic numbers too."""
+    numbers = [
+        torch.full((), evaluate(d, bindings), dtype=torch_dtype(type.dtype), device=type.device)
+        for d in type.content or ()
+    ]
+    if not type.rank:
+        return numbers[0]
+    return torch.stack(numbers) if numbers else torch.empty(0, dtype=torch_dtype(type.dtype), device=type.device)
+
+
+def _not_traced(node: Node, error: Exception) -> TorchAirError:
+    at = f"{node.op} (node {node.name}, FX node {node.origin.fx_node or '-'})"
+    why = [at, f"{type(error).__name__}: {error}"]
+    if _torch_compat.traced_data_dependence(error):
+        return UnsupportedGraphError(
+            "The inductor engine cannot run a graph", why=why, fix=FIX, where=node.origin.source
+        )
+    return EngineCompileError(
+        "The inductor engine failed to trace an operator", why=why, fix=FIX, where=node.origin.source
+    )

@@ -1,0 +1,65 @@
+"""What the inductor engine cannot take, found before anything is compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from torchair.engines.runtime_values import host_flags
+from torchair.errors import Rejection
+from torchair.ir import DType, Graph, Node, TensorType
+
+__all__ = ["FIX", "supports_graph", "supports_node"]
+
+FIX = 'config.engine = "reference"'
+
+#: Inductor has no code for these, and no fallback that works for all operators.
+_DTYPES = frozenset({DType.DT_COMPLEX32})
+
+
+def supports_graph(graph: Graph, inputs: Sequence[Any] = ()) -> Rejection | None:
+    """Why Inductor cannot run a graph, or None.
+
+    Args:
+        inputs: The fake tensors of the compile in progress, one for each graph input, where there is one.
+    """
+    for value, given in zip(graph.inputs, inputs, strict=False):
+        if isinstance(given, torch.Tensor) and given.layout is not torch.strided:
+            return Rejection(f"the input %{value.name} is {_layout(given)}", FIX)
+    for value in graph.inputs:
+        if (reason := _refused_type(value.type)) is not None:
+            return Rejection(f"the input %{value.name} is {reason}", FIX)
+    for node in graph:
+        if (rejection := supports_node(node)) is not None:
+            return rejection
+    for blob in graph.blobs.values():
+        if isinstance(blob, torch.Tensor) and blob.layout is not torch.strided:
+            return Rejection(f"a constant is {_layout(blob)}", FIX)
+    return None
+
+
+def supports_node(node: Node) -> Rejection | None:
+    """Why Inductor cannot run a node, or None."""
+    at = f"{node.op} (node {node.name})"
+    if node.binds:
+        return Rejection(f"the size of a result of {at} is known only when it has run", FIX)
+    for value, host in zip(node.operands, host_flags(node), strict=True):
+        if value is not None and host and value.type.content is None:
+            return Rejection(f"{at} takes the numbers in %{value.name}, which are known only at run time", FIX)
+    for value in node.outputs:
+        if (reason := _refused_type(value.type)) is not None:
+            return Rejection(f"a result of {at} is {reason}", FIX)
+    return None
+
+
+def _refused_type(type: TensorType) -> str | None:
+    dtype = type.dtype
+    if dtype.torch_name is None or not dtype.kind or dtype in _DTYPES:
+        return dtype.short_name
+    return None
+
+
+def _layout(tensor: torch.Tensor) -> str:
+    return str(tensor.layout).removeprefix("torch.")
