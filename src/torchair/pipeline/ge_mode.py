@@ -20,7 +20,9 @@ from torchair.ir import Graph
 from torchair.ir.text import to_text
 from torchair.logs import logger
 from torchair.opset.torch_types import tensor_type
+from torchair.passes import PassRecord
 from torchair.pipeline.builtin import load_converters
+from torchair.pipeline.ge_passes import run_passes
 from torchair.report import ConversionReport
 
 __all__ = ["CompiledGraph", "compile_graph"]
@@ -37,15 +39,24 @@ class CompiledGraph:
         report: What became of each FX node.
         engine: Name of the engine.
         executable: What the engine made of it.
+        passes: A record of each graph pass.
     """
 
     _boxed_call = True
 
-    def __init__(self, number: int, converted: Converted, executable: Executable, engine: str) -> None:
+    def __init__(
+        self,
+        number: int,
+        converted: Converted,
+        executable: Executable,
+        engine: str,
+        passes: tuple[PassRecord, ...] = (),
+    ) -> None:
         self.number = number
         self.graph: Graph = converted.graph
         self.report: ConversionReport = converted.report
         self.engine = engine
+        self.passes = passes
         self.executable = executable
         self._boxed = executable.boxed if isinstance(executable, BoxedExecutable) else None
         self._positions = converted.inputs
@@ -139,9 +150,10 @@ def compile_graph(
             require_prototype=options.require_prototype,
         )
         given = [inputs[i] for i in converted.inputs]
+        records = run_passes(converted.graph, given, options)
         executable, engine = compile_on(options.engine, converted.graph, options, given)
     _log_classification(converted.graph, number)
-    return CompiledGraph(number, converted, executable, engine)
+    return CompiledGraph(number, converted, executable, engine, records)
 
 
 def _log_classification(graph: Graph, number: int) -> None:

@@ -1,0 +1,50 @@
+"""Which graph passes GE mode runs, by the options."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from torchair.config import Options
+from torchair.ir import Graph
+from torchair.opset.torch_types import dim_of
+from torchair.passes import VIEW_PASSES, Caller, PassRecord, PassRunner, default_passes
+
+__all__ = ["run_passes"]
+
+#: Scope attributes that leave view optimization on (specification, F-64).
+_SUPER_KERNEL = {"_super_kernel_scope", "_super_kernel_options"}
+
+
+def run_passes(graph: Graph, inputs: Sequence[Any], options: Options) -> tuple[PassRecord, ...]:
+    """Optimize the graph in place.
+
+    Args:
+        inputs: Fake inputs, one for each graph input.
+
+    Raises:
+        PassError: A pass failed.
+    """
+    disabled = [*options.disabled_passes]
+    if not options.enable_view_optimize or any(not node.scope.keys() <= _SUPER_KERNEL for node in graph):
+        disabled += VIEW_PASSES
+    overlapping = [i for i, given in enumerate(inputs) if isinstance(given, torch.Tensor) and _overlaps(given)]
+    runner = PassRunner(
+        default_passes(Caller(fixed_inputs=overlapping)),
+        disabled_passes=disabled,
+        pass_fuel=options.pass_fuel,
+        verify=options.verify_graphs,
+    )
+    return runner.run(graph)
+
+
+def _overlaps(tensor: torch.Tensor) -> bool:
+    """True for expanded tensors: several elements lie in one place."""
+    if tensor.layout is not torch.strided:
+        return True
+    return any(
+        stride == 0 and (size != 1)
+        for size, stride in zip(map(dim_of, tensor.shape), map(dim_of, tensor.stride()), strict=True)
+    )
