@@ -133,7 +133,9 @@ class MergeReshapes(RewritePass):
         return None if problem is None else Rejection(problem)
 
     def rewrite(self, memory: Memory, node: Node) -> None:
-        inner = _inner(node)
-        assert inner is not None
-        node.set_input(0, _source(inner))
-        memory.add(node)
+        # Again and again: a Squeeze inside may stand on a Reshape.
+        while self.matches(node) and self.check(memory, node) is None:
+            inner = _inner(node)
+            assert inner is not None
+            node.set_input(0, _source(inner))
+            memory.add(node)
