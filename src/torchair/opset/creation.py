@@ -33,7 +33,7 @@ def Fill(dims: Value, value: Value) -> Value:
 
 @Fill.lower
 def _(dims: Sequence[int], value: Tensor) -> Tensor:
-    return value.reshape(()).expand(tuple(dims)).clone(memory_format=torch.contiguous_format)
+    return value.new_empty(tuple(dims)).fill_(value.reshape(()))
 
 
 @Fill.content
