@@ -10,7 +10,18 @@ from torch import Tensor
 from torchair.ir import Value
 from torchair.opset.operator import ascend_op
 
-__all__ = ["REDUCTIONS", "MseLoss", "MseLossGrad", "NLLLoss", "NLLLossGrad"]
+__all__ = [
+    "REDUCTIONS",
+    "BinaryCrossEntropy",
+    "BinaryCrossEntropyGrad",
+    "MseLoss",
+    "MseLossGrad",
+    "NLLLoss",
+    "NLLLossGrad",
+    "SigmoidCrossEntropyWithLogitsV2",
+    "SmoothL1LossGradV2",
+    "SmoothL1LossV2",
+]
 
 aten = torch.ops.aten
 
@@ -96,3 +107,88 @@ def MseLossGrad(predict: Value, label: Value, dout: Value, *, reduction: str = "
 @MseLossGrad.lower
 def _(predict: Tensor, label: Tensor, dout: Tensor, *, reduction: str) -> Any:
     return aten.mse_loss_backward.default(dout, predict, label, REDUCTIONS.index(reduction))
+
+
+@ascend_op(outputs=("loss",), source="CANN op_proto: nn_norm_ops.h")
+def SmoothL1LossV2(predict: Value, label: Value, *, sigma: float = 1.0, reduction: str = "mean") -> Value:
+    """``0.5 * d^2 / sigma`` where ``d = abs(predict - label)`` is below ``sigma``, else ``d - 0.5 * sigma``.
+
+    Shapes: broadcast; 0-d unless the reduction is ``none``. dtypes: floating point, equal.
+    """
+    raise NotImplementedError
+
+
+@SmoothL1LossV2.lower
+def _(predict: Tensor, label: Tensor, *, sigma: float, reduction: str) -> Any:
+    return aten.smooth_l1_loss.default(predict, label, REDUCTIONS.index(reduction), sigma)
+
+
+@ascend_op(outputs=("gradient",), source="CANN op_proto: nn_norm_ops.h")
+def SmoothL1LossGradV2(
+    predict: Value, label: Value, dout: Value, *, sigma: float = 1.0, reduction: str = "mean"
+) -> Value:
+    """Gradient of :data:`SmoothL1LossV2` for ``predict``.
+
+    Shapes: broadcast. dtypes: floating point, equal.
+    """
+    raise NotImplementedError
+
+
+@SmoothL1LossGradV2.lower
+def _(predict: Tensor, label: Tensor, dout: Tensor, *, sigma: float, reduction: str) -> Any:
+    return aten.smooth_l1_loss_backward.default(dout, predict, label, REDUCTIONS.index(reduction), sigma)
+
+
+@ascend_op(outputs=("output",), source="CANN op_proto: nn_norm_ops.h")
+def BinaryCrossEntropy(x: Value, y: Value, weight: Value | None = None, *, reduction: str = "mean") -> Value:
+    """``-weight * (y * log(x) + (1 - y) * log(1 - x))`` with logarithms of at least -100.
+
+    Shapes: ``x`` and ``y`` are equal, ``weight`` broadcasts to them; 0-d unless the reduction is ``none``. dtypes:
+    floating point, equal. ``x`` must lie in [0, 1].
+    """
+    raise NotImplementedError
+
+
+@BinaryCrossEntropy.lower
+def _(x: Tensor, y: Tensor, weight: Tensor | None, *, reduction: str) -> Any:
+    return aten.binary_cross_entropy.default(x, y, weight, REDUCTIONS.index(reduction))
+
+
+@ascend_op(outputs=("output",), source="CANN op_proto: nn_norm_ops.h")
+def BinaryCrossEntropyGrad(
+    x: Value, y: Value, grad_output: Value, weight: Value | None = None, *, reduction: str = "mean"
+) -> Value:
+    """Gradient of :data:`BinaryCrossEntropy` for ``x``.
+
+    Shapes and dtypes: as there; ``grad_output`` is like its result.
+    """
+    raise NotImplementedError
+
+
+@BinaryCrossEntropyGrad.lower
+def _(x: Tensor, y: Tensor, grad_output: Tensor, weight: Tensor | None, *, reduction: str) -> Any:
+    return aten.binary_cross_entropy_backward.default(grad_output, x, y, weight, REDUCTIONS.index(reduction))
+
+
+@ascend_op(outputs=("loss",), source="CANN op_proto: nn_norm_ops.h")
+def SigmoidCrossEntropyWithLogitsV2(
+    predict: Value,
+    target: Value,
+    weight: Value | None = None,
+    pos_weight: Value | None = None,
+    *,
+    reduction: str = "mean",
+) -> Value:
+    """:data:`BinaryCrossEntropy` of ``sigmoid(predict)`` and ``target`` without overflow, positives by ``pos_weight``.
+
+    Shapes: ``predict`` and ``target`` are equal, the weights broadcast to them; 0-d unless the reduction is ``none``.
+    dtypes: floating point, equal.
+    """
+    raise NotImplementedError
+
+
+@SigmoidCrossEntropyWithLogitsV2.lower
+def _(predict: Tensor, target: Tensor, weight: Tensor | None, pos_weight: Tensor | None, *, reduction: str) -> Any:
+    return aten.binary_cross_entropy_with_logits.default(
+        predict, target, weight, pos_weight, REDUCTIONS.index(reduction)
+    )

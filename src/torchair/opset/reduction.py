@@ -54,11 +54,14 @@ def index32(indices: Tensor, extent: int | torch.SymInt) -> Tensor:
 
 
 def _reduce(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """The lowering of a reduction by a torch function of ``(x, axes, keep_dims)``."""
+    """The lowering of a reduction by a torch function of ``(x, axes, keep_dims)``.
+
+    Nothing is reduced without axes; but of a 0-d tensor these are all there are.
+    """
 
     def lowering(x: Tensor, axes: int | Sequence[int], *, keep_dims: bool) -> Tensor:
         wanted = axis_list(axes)
-        return function(x, wanted, keep_dims) if wanted else x.clone()
+        return function(x, wanted, keep_dims) if wanted or not x.ndim else x.clone()
 
     return lowering
 
@@ -207,8 +210,8 @@ def ReduceStdV2(
 
 
 @ReduceStdV2.lower
-def _(x: Tensor, *, dim: Sequence[int], correction: int, keepdim: bool, is_mean_out: bool) -> Any:
-    return aten.std_mean.correction(x, list(dim) or None, correction=correction, keepdim=keepdim)
+def _(x: Tensor, *, dim: Sequence[int], correction: int, keepdim: bool, is_mean_out: bool) -> tuple[Tensor, Tensor]:
+    return _deviation("std", x, dim, correction, keepdim, is_mean_out)
 
 
 @ascend_op(
@@ -226,8 +229,21 @@ def ReduceVar(
 
 
 @ReduceVar.lower
-def _(x: Tensor, *, dim: Sequence[int], correction: int, keepdim: bool, is_mean_out: bool) -> Any:
-    return aten.var_mean.correction(x, list(dim) or None, correction=correction, keepdim=keepdim)
+def _(x: Tensor, *, dim: Sequence[int], correction: int, keepdim: bool, is_mean_out: bool) -> tuple[Tensor, Tensor]:
+    return _deviation("var", x, dim, correction, keepdim, is_mean_out)
+
+
+def _deviation(
+    name: str, x: Tensor, dim: Sequence[int], correction: int, keepdim: bool, is_mean_out: bool
+) -> tuple[Tensor, Tensor]:
+    axes = list(dim) or None
+    if is_mean_out:
+        both: tuple[Tensor, Tensor] = getattr(aten, f"{name}_mean").correction(
+            x, axes, correction=correction, keepdim=keepdim
+        )
+        return both
+    # Not the same as the first of both: without the mean, eager adds in another order.
+    return getattr(aten, name).correction(x, axes, correction=correction, keepdim=keepdim), x.new_empty(0)
 
 
 @ascend_op(dimension=HostInts, source="CANN op_proto: math_ops.h")

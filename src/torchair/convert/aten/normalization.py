@@ -13,6 +13,7 @@ import torch
 from torch import fx
 
 from torchair.convert.arguments import argument, numbers_known
+from torchair.convert.promotion import cast
 from torchair.convert.registry import register_fx_node_ge_converter
 from torchair.convert.results import TensorSpec
 from torchair.convert.shaping import filled
@@ -55,7 +56,7 @@ def layer_norm(
     """aten::native_layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps) ->
     (Tensor, Tensor, Tensor)
     """
-    return LayerNormV4(input, list(normalized_shape), weight, bias, epsilon=eps)  # type: ignore[no-any-return]
+    return LayerNormV4(input, list(normalized_shape), weight, bias, epsilon=eps)
 
 
 @register_fx_node_ge_converter(aten.native_layer_norm_backward.default)
@@ -79,7 +80,9 @@ def layer_norm_backward(
     return _asked_for(LayerNormGradV3(grad_out, input, rstd, mean, weight), meta_outputs)
 
 
-def _rms_norm(x: Value, normalized_shape: Sequence[int | Value], weight: Value | None, eps: float | None) -> Any:
+def _rms_norm(
+    x: Value, normalized_shape: Sequence[int | Value], weight: Value | None, eps: float | None
+) -> tuple[Value, Value]:
     if weight is None:
         weight = filled(1, x.shape[x.rank - len(normalized_shape) :], x.dtype)
     if eps is None:
@@ -92,7 +95,7 @@ def rms_norm(
     input: Value, normalized_shape: Sequence[int | Value], weight: Value | None = None, eps: float | None = None
 ) -> Value:
     """aten::rms_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor"""
-    return _rms_norm(input, normalized_shape, weight, eps)[0]  # type: ignore[no-any-return]
+    return _rms_norm(input, normalized_shape, weight, eps)[0]
 
 
 @register_fx_node_ge_converter(_FUSED_RMS_NORM, supports=numbers_known("eps"))
@@ -100,7 +103,7 @@ def fused_rms_norm(
     input: Value, normalized_shape: Sequence[int | Value], weight: Value | None, eps: float | None
 ) -> tuple[Value, Value]:
     """aten::_fused_rms_norm(Tensor input, int[] normalized_shape, Tensor? weight, float? eps) -> (Tensor, Tensor)"""
-    return _rms_norm(input, normalized_shape, weight, eps)  # type: ignore[no-any-return]
+    return _rms_norm(input, normalized_shape, weight, eps)
 
 
 # --- group normalization ---
@@ -135,10 +138,7 @@ def group_norm(
     float eps) -> (Tensor, Tensor, Tensor)
     """
     gamma, beta = _scale_and_offset(input, weight, bias)
-    y: tuple[Value, Value, Value] = GroupNormV2(
-        input, gamma, beta, num_groups=group, data_format="NCHW", eps=eps, is_training=True
-    )
-    return y
+    return GroupNormV2(input, gamma, beta, num_groups=group, data_format="NCHW", eps=eps, is_training=True)
 
 
 @register_fx_node_ge_converter(aten.native_group_norm_backward.default, supports=_batch_and_channels_first)
@@ -197,6 +197,8 @@ def batch_norm_functional(
     training: bool,
     momentum: float,
     eps: float,
+    *,
+    meta_outputs: Sequence[TensorSpec],
 ) -> tuple[Value, ...]:
     """aten::_native_batch_norm_legit_functional(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean,
     Tensor running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor, Tensor
@@ -213,7 +215,9 @@ def batch_norm_functional(
         momentum=momentum,
         is_training=training,
     )
-    return y, save_mean, save_rstd, mean_out, var_out
+    # PyTorch promises float32 statistics for a half precision input, and casts them to what they were.
+    results = (y, save_mean, save_rstd, mean_out, var_out)
+    return tuple(cast(r, m.dtype) for r, m in zip(results, meta_outputs, strict=True))
 
 
 def _in_training(node: fx.Node) -> Rejection | None:
@@ -251,7 +255,7 @@ def batch_norm_no_training(
     Tensor running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor)
     """
     scale, offset = _scale_and_offset(input, weight, bias, running_mean)
-    y: Value = BNInfer(input, scale, offset, running_mean, running_var, epsilon=eps)
+    y = BNInfer(input, scale, offset, running_mean, running_var, epsilon=eps)
     return y, _nothing(meta_outputs[1].dtype), _nothing(meta_outputs[2].dtype)
 
 

@@ -47,6 +47,11 @@ def axes_of(x: Value, dim: int | Sequence[int] | None = None) -> list[int]:
     return sorted(d % x.rank for d in dims) if x.rank else []
 
 
+def _given_axes(x: Value, dim: Sequence[int] | None) -> list[int]:
+    """The axes of an operator for which none means all: eager sums in another order when all are named."""
+    return [d % max(x.rank, 1) for d in dim or ()]
+
+
 # --- sums, means, products ---
 
 
@@ -88,16 +93,15 @@ def mean_dims(
     return _in_dtype(ReduceMean, self, axes_of(self, dim), meta_outputs, keep_dims=keepdim)
 
 
-def _in_dtype(op: AscendOp, x: Value, axes: list[int], meta_outputs: TensorSpec, **attrs: Any) -> Value:
+def _in_dtype(op: AscendOp[Value], x: Value, axes: list[int], meta_outputs: TensorSpec, **attrs: Any) -> Value:
     """A reduction in the dtype of its result: eager converts the elements first, and so widens integers to int64."""
-    y: Value = op(cast(x, meta_outputs.dtype), axes, **attrs)
-    return y
+    return op(cast(x, meta_outputs.dtype), axes, **attrs)
 
 
 @register_fx_node_ge_converter(aten.prod.default)
 def prod_all(self: Value, *, dtype: torch.dtype | None = None, meta_outputs: TensorSpec) -> Value:
     """aten::prod(Tensor self, *, ScalarType? dtype=None) -> Tensor"""
-    return ReduceProdD(cast(self, meta_outputs.dtype), axes=axes_of(self))  # type: ignore[no-any-return]
+    return ReduceProdD(cast(self, meta_outputs.dtype), axes=axes_of(self))
 
 
 @register_fx_node_ge_converter(aten.prod.dim_int)
@@ -105,15 +109,14 @@ def prod_dim(
     self: Value, dim: int, keepdim: bool = False, *, dtype: torch.dtype | None = None, meta_outputs: TensorSpec
 ) -> Value:
     """aten::prod.dim_int(Tensor self, int dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"""
-    y: Value = ReduceProdD(cast(self, meta_outputs.dtype), axes=axes_of(self, dim), keep_dims=keepdim)
-    return y
+    return ReduceProdD(cast(self, meta_outputs.dtype), axes=axes_of(self, dim), keep_dims=keepdim)
 
 
 @register_fx_node_ge_converter(aten.logsumexp.default)
 def logsumexp(self: Value, dim: Sequence[int], keepdim: bool = False, *, meta_outputs: TensorSpec) -> Value:
     """aten::logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor"""
     x = self if self.dtype.is_complex else cast(self, meta_outputs.dtype)
-    return ReduceLogSumExp(x, axes_of(self, dim), keep_dims=keepdim)  # type: ignore[no-any-return]
+    return ReduceLogSumExp(x, axes_of(self, dim), keep_dims=keepdim)
 
 
 @register_fx_node_ge_converter(aten.linalg_vector_norm.default, supports=numbers_known("ord"))
@@ -130,25 +133,25 @@ def linalg_vector_norm(
     dtype=None) -> Tensor
     """
     x = self if self.dtype.is_complex else cast(self, meta_outputs.dtype)
-    y: Value = LpNormV2(x, p=float(ord), axes=axes_of(self, dim), keepdim=keepdim, epsilon=0.0)
+    y = LpNormV2(x, p=float(ord), axes=_given_axes(self, dim), keepdim=keepdim, epsilon=0.0)
     return cast(y, meta_outputs.dtype)
 
 
 # --- the largest and the smallest ---
 
 
-def _register_extremum(name: str, op: AscendOp, with_position: AscendOp) -> None:
+def _register_extremum(name: str, op: AscendOp[Value], with_position: AscendOp[tuple[Value, Value]]) -> None:
     """Register ``amax``, ``max`` and ``max.dim``, or the same for ``min``."""
 
     @register_fx_node_ge_converter(getattr(aten, f"a{name}").default)
     def over_dims(self: Value, dim: Sequence[int] = (), keepdim: bool = False) -> Value:
         """aten::amax(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor"""
-        return op(self, axes_of(self, dim), keep_dims=keepdim)  # type: ignore[no-any-return]
+        return op(self, axes_of(self, dim), keep_dims=keepdim)
 
     @register_fx_node_ge_converter(getattr(aten, name).default)
     def over_all(self: Value) -> Value:
         """aten::max(Tensor self) -> Tensor"""
-        return op(self, axes_of(self))  # type: ignore[no-any-return]
+        return op(self, axes_of(self))
 
     @register_fx_node_ge_converter(getattr(aten, name).dim, supports=positions_fit_int32)
     def along_dim(self: Value, dim: int, keepdim: bool = False) -> tuple[Value, Value]:
@@ -173,10 +176,10 @@ def argmin(self: Value, dim: int | None = None, keepdim: bool = False) -> Value:
     return _position(ArgMin, self, dim, keepdim)
 
 
-def _position(op: AscendOp, x: Value, dim: int | None, keepdim: bool) -> Value:
+def _position(op: AscendOp[Value], x: Value, dim: int | None, keepdim: bool) -> Value:
     if dim is None:
         kept: list[Any] = [1] * x.rank
-        y: Value = op(reshape(x, [-1]) if x.rank != 1 else x, 0, dtype=DType.DT_INT64)
+        y = op(reshape(x, [-1]) if x.rank != 1 else x, 0, dtype=DType.DT_INT64)
     else:
         kept = [1 if i == dim % x.rank else size for i, size in enumerate(x.shape)]
         y = op(x, dim, dtype=DType.DT_INT64)
@@ -186,7 +189,7 @@ def _position(op: AscendOp, x: Value, dim: int | None, keepdim: bool) -> Value:
 # --- any and all ---
 
 
-def _register_logical(name: str, op: AscendOp) -> None:
+def _register_logical(name: str, op: AscendOp[Value]) -> None:
     """Register ``any`` or ``all`` without, with one and with several dimensions."""
     packet = getattr(aten, name)
 
@@ -230,12 +233,14 @@ def _whole_correction(node: fx.Node) -> Rejection | None:
     )
 
 
-def _register_deviation(name: str, op: AscendOp) -> None:
+def _register_deviation(name: str, op: AscendOp[tuple[Value, Value]]) -> None:
     """Register ``var`` and ``var_mean``, or the same for ``std``."""
 
-    def reduce(x: Value, dim: Sequence[int] | None, correction: float | None, keepdim: bool, mean: bool) -> Any:
+    def reduce(
+        x: Value, dim: Sequence[int] | None, correction: float | None, keepdim: bool, mean: bool
+    ) -> tuple[Value, Value]:
         whole = 1 if correction is None else int(correction)
-        return op(x, dim=axes_of(x, dim), correction=whole, keepdim=keepdim, is_mean_out=mean)
+        return op(x, dim=_given_axes(x, dim), correction=whole, keepdim=keepdim, is_mean_out=mean)
 
     @register_fx_node_ge_converter(getattr(aten, name).correction, supports=_whole_correction)
     def alone(
@@ -244,7 +249,7 @@ def _register_deviation(name: str, op: AscendOp) -> None:
         """aten::var.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) ->
         Tensor
         """
-        return reduce(self, dim, correction, keepdim, False)[0]  # type: ignore[no-any-return]
+        return reduce(self, dim, correction, keepdim, False)[0]
 
     @register_fx_node_ge_converter(getattr(aten, f"{name}_mean").correction, supports=_whole_correction)
     def with_mean(
@@ -253,7 +258,7 @@ def _register_deviation(name: str, op: AscendOp) -> None:
         """aten::var_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) ->
         (Tensor, Tensor)
         """
-        return reduce(self, dim, correction, keepdim, True)  # type: ignore[no-any-return]
+        return reduce(self, dim, correction, keepdim, True)
 
 
 _register_deviation("var", ReduceVar)

@@ -17,19 +17,19 @@ aten = torch.ops.aten
 @register_fx_node_ge_converter(aten.cumsum.default)
 def cumsum(self: Value, dim: int, *, dtype: torch.dtype | None = None, meta_outputs: TensorSpec) -> Value:
     """aten::cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor"""
-    return Cumsum(cast(self, meta_outputs.dtype), dim)  # type: ignore[no-any-return]
+    return Cumsum(cast(self, meta_outputs.dtype), dim)
 
 
 @register_fx_node_ge_converter(aten.cumprod.default)
 def cumprod(self: Value, dim: int, *, dtype: torch.dtype | None = None, meta_outputs: TensorSpec) -> Value:
     """aten::cumprod(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor"""
-    return Cumprod(cast(self, meta_outputs.dtype), dim)  # type: ignore[no-any-return]
+    return Cumprod(cast(self, meta_outputs.dtype), dim)
 
 
 @register_fx_node_ge_converter(aten.logcumsumexp.default)
 def logcumsumexp(self: Value, dim: int) -> Value:
     """aten::logcumsumexp(Tensor self, int dim) -> Tensor"""
-    return CumulativeLogsumexp(self, dim)  # type: ignore[no-any-return]
+    return CumulativeLogsumexp(self, dim)
 
 
 @register_fx_node_ge_converter(aten.cummax.default, supports=positions_fit_int32)

@@ -88,7 +88,7 @@ def bucketize_scalar(self: float, boundaries: Value, *, out_int32: bool = False,
 
 def _search(sequence: Value, values: Value, out_int32: bool, right: bool, sorter: Value | None = None) -> Value:
     dtype = DType.DT_INT32 if out_int32 else DType.DT_INT64
-    return SearchSorted(sequence, values, sorter, dtype=dtype, right=right)  # type: ignore[no-any-return]
+    return SearchSorted(sequence, values, sorter, dtype=dtype, right=right)
 
 
 def _search_number(sequence: Value, number: float, out_int32: bool, right: bool, sorter: Value | None = None) -> Value:
