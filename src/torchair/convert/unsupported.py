@@ -5,4 +5,8 @@ from __future__ import annotations
 __all__ = ["UNSUPPORTED"]
 
 #: Overload -> reason, one sentence each. An overload with a converter is not listed.
-UNSUPPORTED: dict[str, str] = {}
+UNSUPPORTED: dict[str, str] = {
+    "aten._local_scalar_dense.default": "A number that is read from a tensor has no place in a graph of tensors.",
+    "aten.nonzero.default": "The size of its result is known only after it ran.",
+    "aten.resize_.default": "It changes the memory of its argument, and what new memory holds is not defined.",
+}

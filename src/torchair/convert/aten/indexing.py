@@ -14,7 +14,7 @@ import torch
 from torch import fx
 
 from torchair.convert.arguments import argument, numbers_known
-from torchair.convert.aten.shape import row_of
+from torchair.convert.aten.shape import is_whole, row_of, slice_bounds
 from torchair.convert.overloads import register, sizes_known
 from torchair.convert.promotion import cast, is_number, promote
 from torchair.convert.results import TensorSpec
@@ -37,7 +37,6 @@ from torchair.opset.indexing import (
 from torchair.opset.memory import TensorMove, is_literal
 from torchair.opset.shape import Unsqueeze
 
-_END = torch.iinfo(torch.int64).max
 _MASKS = (torch.bool, torch.uint8)
 
 # --- reading ---
@@ -233,8 +232,11 @@ def masked_scatter(self: Value, mask: Value, source: Value, *, meta_outputs: Ten
 @register("slice_scatter.default")
 def slice_scatter(self: Value, src: Value, dim: int = 0, start: Any = None, end: Any = None, step: Any = 1) -> Value:
     """aten::slice_scatter(Tensor self, Tensor src, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1)"""
-    first, last = 0 if start is None else start, _END if end is None else end
-    return StridedSliceAssignV2(TensorMove(self), cast(src, self.dtype), [first], [last], [step], [dim % self.rank])
+    values = cast(src, self.dtype)
+    if is_whole(self.shape[dim], start, end, step):
+        return TensorMove(values) if values is src else values
+    begin, last = slice_bounds(start, end)
+    return StridedSliceAssignV2(TensorMove(self), values, begin, last, [step], [dim % self.rank])
 
 
 @register("select_scatter.default")

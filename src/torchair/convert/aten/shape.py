@@ -20,7 +20,7 @@ from torchair.convert.results import TensorSpec
 from torchair.errors import Rejection
 from torchair.ir import Value
 from torchair.opset.builder import current_builder
-from torchair.opset.memory import Identity, Pack, TensorMove
+from torchair.opset.memory import Identity, Pack, TensorMove, is_literal
 from torchair.opset.shape import (
     Bitcast,
     BroadcastTo,
@@ -42,20 +42,12 @@ from torchair.opset.shape import (
 )
 
 __all__ = [
-    "not_conjugated",
-    "position",
-    "row_of",
-    "select",
-    "slice_",
-    "split",
-    "unbind",
-    "view",
-    "view_as_real",
-    "view_dtype",
-]
+    "is_whole", "not_conjugated", "permute", "row_of", "select", "slice_", "slice_bounds", "split", "unbind", "view",
+    "view_as_real", "view_dtype",
+]  # fmt: skip
 
 #: What ``slice`` passes for an open end.
-_END = torch.iinfo(torch.int64).max
+END = torch.iinfo(torch.int64).max
 
 
 # --- another shape ---
@@ -185,8 +177,19 @@ def repeat(self: Value, repeats: Sequence[Any]) -> Value:
 @register("slice.Tensor", supports=sizes_known)
 def slice_(self: Value, dim: int = 0, start: Any = None, end: Any = None, step: Any = 1) -> Value:
     """aten::slice.Tensor(Tensor(a) self, int dim=0, SymInt? start=None, SymInt? end=None, ...) -> Tensor(a)"""
-    first, last = 0 if start is None else start, _END if end is None else end
-    return StridedSliceV2(self, [first], [last], [dim % self.rank], [step])
+    if is_whole(self.shape[dim], start, end, step):
+        return Identity(self)
+    return StridedSliceV2(self, *slice_bounds(start, end), [dim % self.rank], [step])
+
+
+def is_whole(size: Any, start: Any, end: Any, step: Any) -> bool:
+    """True when a slice surely takes all of a dimension."""
+    return start in (None, 0) and (end in (None, END) or host_number(end) == size) and is_literal(step, 1)
+
+
+def slice_bounds(start: Any, end: Any) -> tuple[list[Any], list[Any]]:
+    """Begin and end of one sliced dimension."""
+    return [0 if start is None else start], [END if end is None else end]
 
 
 def position(index: Any, size: Any) -> Any:
