@@ -120,6 +120,7 @@ class _Run:
     def __init__(self, graph: Graph, bindings: dict[str, Any], env: dict[Value, Any], inputs: Sequence[Any]) -> None:
         self.graph = graph
         self.bindings = bindings
+        self.constants = {_torch_compat.storage_id(t) for t in env.values() if t.layout is torch.strided}
         self.env = env
         self.env.update(zip(graph.inputs, inputs, strict=True))
 
@@ -182,16 +183,21 @@ class _Run:
                     evaluate(value.type.content[0], self.bindings) if value.type.content else self.env[value]
                 )
             else:
-                results.append(wanted_output(self.read(value), spec, self.bindings))
+                result = wanted_output(self.read(value), spec, self.bindings)
+                # What the caller gets it may write; a constant must be the same in the next run.
+                results.append(result.clone() if self._is_constant(result) else result)
         self._update_inputs()
         return results
+
+    def _is_constant(self, result: torch.Tensor) -> bool:
+        return result.layout is torch.strided and _torch_compat.storage_id(result) in self.constants
 
     def _update_inputs(self) -> None:
         updates = [(self.read(target), self.read(source)) for target, source in self.graph.updates]
         written = [_torch_compat.storage_id(target) for target, _ in updates]
-        # An update must not read what another one has already written.
+        # An update must not read what another one has already written, nor, in another order, what it writes itself.
         safe = [
-            (t, s.clone() if _torch_compat.storage_id(s) in written[:i] and s is not t else s)
+            (t, s.clone() if _torch_compat.storage_id(s) in written[: i + 1] and not _same_memory(t, s) else s)
             for i, (t, s) in enumerate(updates)
         ]
         for target, source in safe:

@@ -78,6 +78,7 @@ def _itself(self: Value) -> Value:
 
 for _name, _view, _supports in (
     ("view_copy.default", shape.view, None),
+    ("_reshape_copy.default", shape.view, None),
     ("view_copy.dtype", shape.view_dtype, None),
     ("permute_copy.default", shape.permute, None),
     ("slice_copy.Tensor", shape.slice_, sizes_known),

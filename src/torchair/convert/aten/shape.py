@@ -53,13 +53,13 @@ END = torch.iinfo(torch.int64).max
 # --- another shape ---
 
 
-@register("view.default", "_unsafe_view.default", "reshape.default", "_reshape_copy.default")
+@register("view.default", "_unsafe_view.default", "reshape.default")
 def view(self: Value, size: Sequence[Any], *, meta_outputs: TensorSpec) -> Value:
     """aten::view(Tensor(a) self, SymInt[] size) -> Tensor(a)"""
     return Reshape(self, meta_outputs.type.shape)
 
 
-@register("expand.default", "broadcast_to.default")
+@register("expand.default")
 def expand(self: Value, size: Sequence[Any], *, implicit: bool = False, meta_outputs: TensorSpec) -> Value:
     """aten::expand(Tensor(a) self, SymInt[] size, *, bool implicit=False) -> Tensor(a)"""
     return BroadcastTo(self, meta_outputs.type.shape)
@@ -135,7 +135,7 @@ def transpose(self: Value, dim0: int, dim1: int) -> Value:
     return Transpose(self, perm)
 
 
-@register("t.default", "numpy_T.default")
+@register("t.default")
 def t(self: Value) -> Value:
     """aten::t(Tensor(a) self) -> Tensor(a)"""
     return Identity(self) if self.rank < 2 else Transpose(self, list(reversed(range(self.rank))))
@@ -233,8 +233,6 @@ def select(self: Value, dim: int, index: Any) -> Value:
     "split_with_sizes.default",
     "unsafe_split.Tensor",
     "unsafe_split_with_sizes.default",
-    "chunk.default",
-    "unsafe_chunk.default",
     supports=sizes_known,
 )
 def split(self: Value, split_size: Any, dim: int = 0, *, meta_outputs: Sequence[TensorSpec]) -> list[Value]:
@@ -293,7 +291,7 @@ def triu(self: Value, diagonal: int = 0) -> Value:
 # --- joins ---
 
 
-@register("cat.default", "concat.default", "concatenate.default")
+@register("cat.default")
 def cat(tensors: Sequence[Value], dim: int = 0, *, meta_outputs: TensorSpec) -> Value:
     """aten::cat(Tensor[] tensors, int dim=0) -> Tensor"""
     rank = meta_outputs.rank
