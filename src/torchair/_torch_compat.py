@@ -8,13 +8,20 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import fx
 
 __all__ = [
+    "fake_modes",
+    "lacks_fake_kernel",
+    "dynamo_source_name",
+    "is_builtin",
+    "has_functionalize_kernel",
+    "can_auto_functionalize",
     "OpOverload",
     "OpOverloadPacket",
     "aot_module_simplified",
@@ -40,6 +47,7 @@ __all__ = [
     "size_hint",
     "slices_count_from_storage",
     "storage_id",
+    "strides_tag",
     "symbolic_number",
     "trace_functional",
     "traced_data_dependence",
@@ -109,22 +117,23 @@ def is_composite(op: Any) -> bool:
 
 
 @contextlib.contextmanager
-def python_decompositions(instead: Mapping[Any, Callable[..., Any] | None]) -> Iterator[None]:
+def python_decompositions(instead: Mapping[Any, Callable[[Any], Any] | None]) -> Iterator[None]:
     """While tracing, replace the Python kernels by which PyTorch decomposes operators below its tables.
 
     ``torch._decomp`` attaches such kernels to some operators (``upsample_nearest2d`` and its kind); tracing then never
     shows them, with or without a decomposition table. ``torch.export`` changes the same attributes for the same end.
 
     Args:
-        instead: Operator to another decomposition, or to None for none. Operators without such a kernel stay as they are.
+        instead: Operator to a function that makes a kernel from PyTorch's, or to None for no kernel. Operators that have
+            none stay as they are.
     """
     composite, autograd = torch._C.DispatchKey.CompositeImplicitAutograd, torch._C.DispatchKey.Autograd
     saved = {op: op.py_kernels for op in instead if composite in op.py_kernels or autograd in op.py_kernels}
     try:
         for op, kernels in saved.items():
             op.py_kernels = {key: kernel for key, kernel in kernels.items() if key not in (composite, autograd)}
-            if (function := instead[op]) is not None:
-                op.py_kernels[composite] = function
+            if (make := instead[op]) is not None:
+                op.py_kernels[composite] = make(kernels.get(composite) or kernels[autograd])
             op._dispatch_cache.clear()
         yield
     finally:
@@ -145,6 +154,47 @@ def is_auto_functionalized_v2(target: Any) -> bool:
     from torch._higher_order_ops.auto_functionalize import auto_functionalized_v2
 
     return target is auto_functionalized_v2
+
+
+def fake_modes(values: Iterable[Any]) -> list[Any]:
+    """The fake modes that tensors are of, each once."""
+    modes = [v.fake_mode for v in values if isinstance(v, torch.Tensor) and is_fake(v)]  # type: ignore[attr-defined]
+    return list({id(mode): mode for mode in modes}.values())
+
+
+def lacks_fake_kernel(error: BaseException) -> bool:
+    """True for the error of fake tensors about an operator that has no fake kernel."""
+    from torch._subclasses.fake_tensor import UnsupportedOperatorException
+
+    return isinstance(error, UnsupportedOperatorException)
+
+
+def can_auto_functionalize(overload: OpOverload) -> bool:
+    """Whether PyTorch functionalizes a mutating operator on its own."""
+    from torch._higher_order_ops.auto_functionalize import can_auto_functionalize as can
+
+    return can(overload)
+
+
+def has_functionalize_kernel(overload: OpOverload) -> bool:
+    """Whether somebody registered a functionalization of an operator by hand."""
+    return torch._C._dispatch_has_kernel_for_dispatch_key(overload.name(), "Functionalize")
+
+
+def is_builtin(overload: OpOverload) -> bool:
+    """Whether an operator is one of PyTorch's own, whose mutations it functionalizes in other ways."""
+    return overload.namespace in {"aten", "prim", "prims"}
+
+
+def dynamo_source_name(placeholder: fx.Node) -> str:
+    """What the user's code calls an input of a Dynamo graph (``"x"``, ``"self.cache"``); empty where that is not known."""
+    argument = placeholder.meta.get("grapharg")
+    source = getattr(argument, "source", None)
+    name = getattr(source, "name", "")
+    text = str(name() if callable(name) else name)  # a method before 2.9
+    # L['self']._buffers['cache'] -> self.cache
+    text = re.sub(r"^[LG]\['(\w+)'\]", r"\1", text)
+    return re.sub(r"\._(?:buffers|parameters|modules)\['(\w+)'\]", r".\1", text)
 
 
 @functools.cache
@@ -285,6 +335,13 @@ def trace_functional(
 
 def _disabled_autocast() -> Any:
     return torch._C._DisableAutocast()
+
+
+def strides_tag() -> torch.Tag:
+    """The tag of operators whose operands must have the strides that they were traced with."""
+    # Before 2.7 Inductor can only keep their order.
+    tag: torch.Tag = getattr(torch.Tag, "needs_exact_strides", torch.Tag.needs_fixed_stride_order)
+    return tag
 
 
 @contextlib.contextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from torchair.frontend.decompositions import decomposition_table
+from torchair.frontend.decompositions import converted_kept_whole, decomposition_table
 from torchair.frontend.fx_passes import optimize_fx
 
-__all__ = ["decomposition_table", "optimize_fx"]
+__all__ = ["converted_kept_whole", "decomposition_table", "optimize_fx"]

@@ -66,9 +66,7 @@ def ResizeNearestNeighborV2Grad(
 @ResizeNearestNeighborV2Grad.lower
 def _(grads: Tensor, size: Sequence[int], *, align_corners: bool, half_pixel_centers: bool) -> Tensor:
     _plain_nearest(align_corners, half_pixel_centers)
-    return aten.upsample_nearest2d_backward.default(  # type: ignore[no-any-return]
-        grads, list(grads.shape[2:]), [*grads.shape[:2], *size]
-    )
+    return aten.upsample_nearest2d_backward.default(grads, list(grads.shape[2:]), [*grads.shape[:2], *size])  # type: ignore[no-any-return]
 
 
 def _corners(align_corners: bool, half_pixel_centers: bool) -> bool:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import torch
+from torch import fx
 
 from torchair.convert.registry import register_fx_node_ge_converter
+from torchair.convert.torch_calls import schema_arguments
+from torchair.errors import Rejection
 from torchair.ir import Value
 from torchair.opset.embedding_bag import EMBEDDING_BAG_MODES, EmbeddingBag
 
 aten = torch.ops.aten
 
 
-@register_fx_node_ge_converter(aten._embedding_bag.default)
-def embedding_bag(
+def _embedding_bag(
     weight: Value,
     indices: Value,
     offsets: Value,
@@ -27,7 +29,7 @@ def embedding_bag(
     bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False, int padding_idx=-1)
     -> (Tensor, Tensor, Tensor, Tensor)
     """
-    return EmbeddingBag(  # type: ignore[no-any-return]
+    return EmbeddingBag(
         weight,
         indices,
         offsets,
@@ -38,3 +40,14 @@ def embedding_bag(
         include_last_offset=include_last_offset,
         padding_idx=padding_idx,
     )
+
+
+def _same_sizes(node: fx.Node) -> Rejection | None:
+    given = {a.name: v for a, v in schema_arguments(node.target, node.args, node.kwargs)}  # type: ignore[arg-type]
+    if given["include_last_offset"]:
+        return Rejection("without a gradient and with the last offset, bag_size has another size than EmbeddingBag's")
+    return None
+
+
+register_fx_node_ge_converter(aten._embedding_bag.default)(_embedding_bag)
+register_fx_node_ge_converter(aten._embedding_bag_forward_only.default, supports=_same_sizes)(_embedding_bag)

@@ -35,6 +35,6 @@ def fft_c2c(self: Value, dim: Sequence[int], normalization: int, forward: bool) 
     order = [d for d in range(self.rank) if d not in axes] + last
     transform = FFT if len(axes) == 1 else FFT2D
     if order == list(range(self.rank)):
-        return transform(self)  # type: ignore[no-any-return]
+        return transform(self)
     back = [order.index(d) for d in range(self.rank)]
-    return Transpose(transform(Transpose(self, order)), back)  # type: ignore[no-any-return]
+    return Transpose(transform(Transpose(self, order)), back)

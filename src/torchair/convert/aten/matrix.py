@@ -26,13 +26,13 @@ _HALF = (DType.DT_BF16, DType.DT_FLOAT16)
 @register_fx_node_ge_converter(aten.mm.default)
 def mm(self: Value, mat2: Value) -> Value:
     """aten::mm(Tensor self, Tensor mat2) -> Tensor"""
-    return MatMulV2(self, mat2)  # type: ignore[no-any-return]
+    return MatMulV2(self, mat2)
 
 
 @register_fx_node_ge_converter(aten.bmm.default)
 def bmm(self: Value, mat2: Value) -> Value:
     """aten::bmm(Tensor self, Tensor mat2) -> Tensor"""
-    return BatchMatMul(self, mat2)  # type: ignore[no-any-return]
+    return BatchMatMul(self, mat2)
 
 
 @register_fx_node_ge_converter(aten.mv.default)
@@ -71,12 +71,12 @@ def _addmm(c: Value, a: Value, b: Value, beta: Any, alpha: Any) -> Value:
     if (beta, alpha) == (1, 1):
         plain = a.dtype.is_floating_point and c.rank == 2
         if c.rank == 1:
-            return MatMulV2(a, b, c)  # type: ignore[no-any-return]
+            return MatMulV2(a, b, c)
         if plain:
-            return FusedMatMul(a, b, None, c, fused_op_type="add")  # type: ignore[no-any-return]
+            return FusedMatMul(a, b, None, c, fused_op_type="add")
     builder = current_builder()
     dtype = DType.DT_INT64 if a.dtype.is_integer else _scalar_dtype(a.dtype)
-    return GEMM(a, b, c, builder.host(alpha, dtype), builder.host(beta, dtype))  # type: ignore[no-any-return]
+    return GEMM(a, b, c, builder.host(alpha, dtype), builder.host(beta, dtype))
 
 
 def _scalar_dtype(dtype: DType) -> DType:

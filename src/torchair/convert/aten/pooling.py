@@ -162,7 +162,7 @@ def avg_pool3d_backward(
 @register_fx_node_ge_converter(aten._adaptive_avg_pool2d.default, supports=_numbers)
 def adaptive_avg_pool2d(self: Value, output_size: Sequence[int]) -> Value:
     """aten::_adaptive_avg_pool2d(Tensor self, SymInt[2] output_size) -> Tensor"""
-    return AdaptiveAvgPool2d(self, output_size=output_size)  # type: ignore[no-any-return]
+    return AdaptiveAvgPool2d(self, output_size=output_size)
 
 
 def _static(node: fx.Node) -> Rejection | None:
@@ -175,7 +175,7 @@ def _static(node: fx.Node) -> Rejection | None:
 @register_fx_node_ge_converter(aten._adaptive_avg_pool2d_backward.default, supports=_static)
 def adaptive_avg_pool2d_backward(grad_output: Value, self: Value) -> Value:
     """aten::_adaptive_avg_pool2d_backward(Tensor grad_output, Tensor self) -> Tensor"""
-    return AdaptiveAvgPool2dGrad(grad_output, orig_input_shape=list(self.shape))  # type: ignore[no-any-return]
+    return AdaptiveAvgPool2dGrad(grad_output, orig_input_shape=list(self.shape))
 
 
 def _even_sizes(sizes: Sequence[Any], results: Sequence[Any]) -> Rejection | None:

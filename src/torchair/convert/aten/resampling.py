@@ -81,7 +81,7 @@ def upsample_nearest2d(
     """aten::upsample_nearest2d(Tensor self, SymInt[2] output_size, float? scales_h=None, float? scales_w=None)
     -> Tensor
     """
-    return ResizeNearestNeighborV2(self, list(output_size))  # type: ignore[no-any-return]
+    return ResizeNearestNeighborV2(self, list(output_size))
 
 
 @register_fx_node_ge_converter(aten.upsample_nearest2d_backward.default, supports=_plain_scales)
@@ -95,7 +95,24 @@ def upsample_nearest2d_backward(
     """aten::upsample_nearest2d_backward(Tensor grad_output, SymInt[2] output_size, SymInt[4] input_size,
     float? scales_h=None, float? scales_w=None) -> Tensor
     """
-    return ResizeNearestNeighborV2Grad(grad_output, list(input_size[2:]))  # type: ignore[no-any-return]
+    return ResizeNearestNeighborV2Grad(grad_output, list(input_size[2:]))
+
+
+def _plain_linear(node: fx.Node) -> Rejection | None:
+    if node.meta["val"].dtype in (torch.bfloat16, torch.float16):
+        return Rejection("in half precision eager rounds a line otherwise than an image of height 1")
+    return _plain_scales(node)
+
+
+@register_fx_node_ge_converter(aten.upsample_linear1d.default, supports=_plain_linear)
+def upsample_linear1d(
+    self: Value, output_size: Sequence[Any], align_corners: bool, scales: float | None = None
+) -> Value:
+    """aten::upsample_linear1d(Tensor self, SymInt[1] output_size, bool align_corners, float? scales=None) -> Tensor"""
+    y = ResizeBilinearV2(
+        unsqueeze(self, 2), [1, *output_size], align_corners=align_corners, half_pixel_centers=not align_corners
+    )
+    return squeeze(y, 2)
 
 
 @register_fx_node_ge_converter(aten.upsample_bilinear2d.default, supports=_plain_scales)
@@ -109,9 +126,7 @@ def upsample_bilinear2d(
     """aten::upsample_bilinear2d(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None,
     float? scales_w=None) -> Tensor
     """
-    return ResizeBilinearV2(  # type: ignore[no-any-return]
-        self, list(output_size), align_corners=align_corners, half_pixel_centers=not align_corners
-    )
+    return ResizeBilinearV2(self, list(output_size), align_corners=align_corners, half_pixel_centers=not align_corners)
 
 
 @register_fx_node_ge_converter(aten.upsample_bilinear2d_backward.default, supports=_plain_scales)
@@ -128,9 +143,7 @@ def upsample_bilinear2d_backward(
     """
     # Of the image only the size counts.
     image = BroadcastTo(current_builder().const(0, grad_output.dtype), list(input_size))
-    return ResizeBilinearV2Grad(  # type: ignore[no-any-return]
-        grad_output, image, align_corners=align_corners, half_pixel_centers=not align_corners
-    )
+    return ResizeBilinearV2Grad(grad_output, image, align_corners=align_corners, half_pixel_centers=not align_corners)
 
 
 @register_fx_node_ge_converter(aten.grid_sampler_2d.default)
@@ -140,7 +153,7 @@ def grid_sampler_2d(
     """aten::grid_sampler_2d(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners)
     -> Tensor
     """
-    return GridSampler2D(input, grid, **_modes(interpolation_mode, padding_mode, align_corners))  # type: ignore[no-any-return]
+    return GridSampler2D(input, grid, **_modes(interpolation_mode, padding_mode, align_corners))
 
 
 @register_fx_node_ge_converter(aten.grid_sampler_2d_backward.default)
@@ -168,7 +181,7 @@ def grid_sampler_3d(
     """aten::grid_sampler_3d(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners)
     -> Tensor
     """
-    return GridSampler3D(input, grid, **_modes(interpolation_mode, padding_mode, align_corners))  # type: ignore[no-any-return]
+    return GridSampler3D(input, grid, **_modes(interpolation_mode, padding_mode, align_corners))
 
 
 def _modes(interpolation_mode: int, padding_mode: int, align_corners: bool) -> dict[str, Any]:
