@@ -31,6 +31,7 @@ __all__ = [
     "detect_fake_mode",
     "inductor_compile",
     "inductor_decompositions",
+    "inductor_keeps_strides",
     "inductor_settings",
     "is_fake",
     "is_auto_functionalized_v1",
@@ -187,7 +188,7 @@ def is_builtin(overload: OpOverload) -> bool:
 
 
 def dynamo_source_name(placeholder: fx.Node) -> str:
-    """What the user's code calls an input of a Dynamo graph (``"x"``, ``"self.cache"``); empty where that is not known."""
+    """What the user's code calls an input of a Dynamo graph (``"x"``, ``"self.cache"``); empty where nothing tells."""
     argument = placeholder.meta.get("grapharg")
     source = getattr(argument, "source", None)
     name = getattr(source, "name", "")
@@ -339,9 +340,15 @@ def _disabled_autocast() -> Any:
 
 def strides_tag() -> torch.Tag:
     """The tag of operators whose operands must have the strides that they were traced with."""
-    # Before 2.7 Inductor can only keep their order.
     tag: torch.Tag = getattr(torch.Tag, "needs_exact_strides", torch.Tag.needs_fixed_stride_order)
     return tag
+
+
+def inductor_keeps_strides() -> bool:
+    """Whether Inductor can give operators exactly eager's strides. Before 2.7 it makes operands contiguous, or keeps no
+    more than the order of their strides.
+    """
+    return hasattr(torch.Tag, "needs_exact_strides")
 
 
 @contextlib.contextmanager

@@ -24,6 +24,7 @@ from torchair.convert.registry import Converter
 from torchair.convert.results import check_results, flatten, tensor_specs
 from torchair.convert.symbols import KnownSymbols
 from torchair.errors import Rejection, TorchAirError
+from torchair.frontend.source_lines import source_line
 from torchair.ir import Graph, Origin, OutputSpec, Value
 from torchair.logs import logger
 from torchair.opset.builder import GraphBuilder, building
@@ -345,20 +346,6 @@ class Driver:
         self.report.refused.append(refused)
         if fatal:
             self._fatal.append(refused)
-
-
-def source_line(node: fx.Node) -> str:
-    """The user's line of a node: ``model.py:5, in forward: return torch.sin(x)``."""
-    trace = node.meta.get("stack_trace") or node.stack_trace
-    if not trace:
-        return ""
-    lines = [line.strip() for line in trace.strip().splitlines() if line.strip() and set(line.strip()) - set("^~ ")]
-    for i in range(len(lines) - 1, -1, -1):
-        if lines[i].startswith("File "):
-            head = lines[i].removeprefix("File ").replace('"', "").replace(", line ", ":")
-            code = f": {lines[i + 1]}" if i + 1 < len(lines) else ""
-            return f"{head}{code}"
-    return ""
 
 
 def _reads_tensor_data(node: fx.Node) -> bool:

@@ -14,7 +14,9 @@ from torchair import _torch_compat
 from torchair.config import PROCESS_OPTIONS, CompilerConfig, Options, warn_inapplicable, with_foreign_options
 from torchair.convert.registry import converters
 from torchair.errors import UnavailableFeatureError
-from torchair.frontend import decomposition_table
+from torchair.frontend import converted_kept_whole, decomposition_table
+from torchair.frontend.functional import functional_graph
+from torchair.frontend.mutation_rules import name_expanded_inputs, refuse_unsupported_mutations
 from torchair.pipeline.builtin import load_converters
 from torchair.pipeline.ge_mode import CompiledGraph, compile_graph
 
@@ -78,7 +80,8 @@ def get_compiler(
     config = CompilerConfig() if compiler_config is None else compiler_config
 
     def compiler(gm: fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
-        compiled = compile_graph(gm, example_inputs, _options(config), config)
+        load_converters()
+        compiled = compile_graph(functional_graph(gm, example_inputs), example_inputs, _options(config), config)
 
         def run(*args: Any) -> Sequence[Any]:
             if isinstance(compiled, CompiledGraph):
@@ -119,15 +122,18 @@ def _backend(
             compiled.add(result)
         return result
 
-    return _torch_compat.aot_module_simplified(
-        gm,
-        example_inputs,
-        fw_compiler=compiler,
-        bw_compiler=compiler,
-        inference_compiler=compiler,
-        decompositions=decomposition_table(converters.snapshot(), custom_decompositions or {}),
-        keep_inference_input_mutations=frozen.keep_inference_input_mutations,
-    )
+    known, custom = converters.snapshot(), custom_decompositions or {}
+    refuse_unsupported_mutations(gm)
+    with converted_kept_whole(known, custom), name_expanded_inputs(gm):
+        return _torch_compat.aot_module_simplified(
+            gm,
+            example_inputs,
+            fw_compiler=compiler,
+            bw_compiler=compiler,
+            inference_compiler=compiler,
+            decompositions=decomposition_table(known, custom),
+            keep_inference_input_mutations=frozen.keep_inference_input_mutations,
+        )
 
 
 def _options(config: CompilerConfig) -> Options:

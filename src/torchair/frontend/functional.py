@@ -1,0 +1,175 @@
+"""Graphs that do not come from AOTAutograd: made functional and typed before they are converted.
+
+``get_compiler`` takes AOT graphs. What users hand to it may come from ``make_fx`` or ``symbolic_trace`` instead, write
+tensors in place, or carry no types.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import fx
+from torch.fx import traceback
+
+from torchair import _torch_compat
+from torchair._torch_compat import OpOverload
+from torchair.errors import MissingFakeKernelError, MutationError, TorchAirError
+from torchair.frontend.source_lines import source_line
+
+__all__ = ["functional_graph"]
+
+
+def functional_graph(gm: fx.GraphModule, inputs: Sequence[Any]) -> fx.GraphModule:
+    """The graph itself when it is functional and typed, else what tracing it again gives.
+
+    Args:
+        inputs: One argument for each placeholder, real or fake.
+
+    Raises:
+        MissingFakeKernelError: An operator has no fake kernel, so its result types are not known.
+        MutationError: The graph writes a tensor that it holds (a buffer); or PyTorch cannot functionalize an operator.
+    """
+    nodes = list(gm.graph.nodes)
+    modes = _torch_compat.fake_modes(n.meta.get("val") for n in nodes)
+    if len(modes) < 2 and all(_is_plain(node) for node in nodes):
+        return gm
+    metas = [n.meta.get("val") for n in nodes if n.op == "placeholder"]
+    given_modes = _torch_compat.fake_modes([*metas, *inputs])
+    # make_fx without fake inputs gives each value a mode of its own; such types cannot be used together.
+    fake_mode = given_modes[0] if len(given_modes) == 1 else _torch_compat.new_fake_mode()
+    fakes = [_fake(fake_mode, meta, given) for meta, given in zip(metas, inputs, strict=True)]
+    # What the graph holds becomes inputs for a while, so that it is seen when one is written.
+    held = dict([*gm.named_parameters(), *gm.named_buffers()])
+    lifted = [fake_mode.from_tensor(tensor.detach(), static_shapes=True) for tensor in held.values()]
+    module = _Traced(gm)
+
+    def program(*args: Any) -> tuple[Sequence[Any], Mapping[int, Any]]:
+        values = dict(zip((f"gm.{name}" for name in held), args[len(fakes) :], strict=True))
+        outputs = torch.func.functional_call(module, values, args[: len(fakes)])
+        return (outputs if isinstance(outputs, list | tuple) else [outputs]), {}
+
+    with traceback.preserve_node_meta():
+        traced = _torch_compat.trace_functional(program, [*fakes, *lifted], fake_mode, {})
+    _hold(traced, len(fakes), held)
+    return traced
+
+
+def _hold(gm: fx.GraphModule, count: int, held: Mapping[str, torch.Tensor]) -> None:
+    """Turn the inputs after the first ``count`` back into tensors that the graph holds.
+
+    Raises:
+        MutationError: One of them is written.
+    """
+    placeholders = gm.graph.find_nodes(op="placeholder")[count:]
+    names = dict(zip(placeholders, held, strict=True))
+    written = [
+        names[n.args[0]] for n in gm.graph.nodes if n.target is torch.ops.aten.copy_.default and n.args[0] in names
+    ]
+    if written:
+        raise MutationError(
+            "A graph cannot be made functional",
+            why=f"it writes tensors that it holds: {', '.join(dict.fromkeys(written))}",
+            fix="Give get_compiler a graph from aot_module_simplified, or pass what the graph writes as an input.",
+        )
+    for placeholder, name in names.items():
+        attribute = f"held_{name.replace('.', '_')}"
+        gm.register_buffer(attribute, held[name].detach())
+        with gm.graph.inserting_before(placeholder):
+            node = gm.graph.get_attr(attribute)
+            node.meta = placeholder.meta
+        placeholder.replace_all_uses_with(node)
+        gm.graph.erase_node(placeholder)
+    gm.recompile()
+
+
+class _Traced(torch.nn.Module):
+    """A graph as a module that runs node by node."""
+
+    def __init__(self, gm: fx.GraphModule) -> None:
+        super().__init__()
+        self.gm = gm
+
+    def forward(self, *args: Any) -> Any:
+        """Run the graph."""
+        return _Tracer(self.gm).run(*args)
+
+
+class _Tracer(fx.Interpreter):
+    """Runs a graph node by node, keeps the lines of the user's source, and says which node failed."""
+
+    def run_node(self, n: fx.Node) -> Any:
+        try:
+            return super().run_node(n)
+        except TorchAirError:
+            raise
+        except Exception as e:
+            raise _explained(n, e) from e
+
+
+def _explained(node: fx.Node, error: Exception) -> Exception:
+    where = source_line(node)
+    if _torch_compat.lacks_fake_kernel(error):
+        name = node.target.name() if isinstance(node.target, OpOverload) else str(node.target).replace(".", "::", 1)
+        return MissingFakeKernelError(
+            "An operator has no fake kernel (meta function)",
+            why=f"{name} was reached with fake tensors, and nothing tells the shapes and dtypes of its results",
+            fix=(
+                f'@torch.library.register_fake("{name}")\n'
+                "def _(x, ...):\n"
+                "    return torch.empty_like(x)  # the shapes and dtypes of the results"
+            ),
+            where=where,
+        )
+    return MutationError(
+        "A graph cannot be made functional",
+        why=[
+            f"node {node.name}, {node.target}",
+            f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}",
+        ],
+        fix="Give get_compiler a graph from aot_module_simplified, or pass what the graph writes as an input.",
+        where=where,
+    )
+
+
+def _is_plain(node: fx.Node) -> bool:
+    """True for nodes as AOTAutograd leaves them."""
+    if node.op in ("placeholder", "output", "get_attr"):
+        return node.op != "placeholder" or "val" in node.meta
+    if node.op != "call_function":
+        return False
+    if "val" not in node.meta and node.target is not operator.getitem:
+        # A scope marker has no value, and is no mutation.
+        return (
+            isinstance(node.target, OpOverload)
+            and not node.target._schema.returns
+            and not node.target._schema.is_mutable
+        )
+    return not isinstance(node.target, OpOverload) or not node.target._schema.is_mutable or _is_update(node)
+
+
+def _is_update(node: fx.Node) -> bool:
+    """``copy_`` into an input, which nothing reads afterwards."""
+    target = node.args[0]
+    if node.target is not torch.ops.aten.copy_.default or not isinstance(target, fx.Node) or target.op != "placeholder":
+        return False
+    following = node
+    while (following := following.next).op != "root":
+        if target in following.all_input_nodes and following.op != "output":
+            return False
+    return target not in following.prev.all_input_nodes
+
+
+def _fake(fake_mode: Any, meta: Any, given: Any) -> Any:
+    """A placeholder's value for tracing."""
+    value = given if meta is None else meta
+    if not isinstance(value, torch.Tensor):
+        return value
+    if not _torch_compat.is_fake(value):
+        return fake_mode.from_tensor(value, static_shapes=True)
+    if _torch_compat.fake_modes([value]) == [fake_mode]:
+        return value
+    with fake_mode:
+        return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=value.device)

@@ -1,0 +1,144 @@
+"""What a custom operator may write: checked on Dynamo's graph, where arguments still have the user's names.
+
+PyTorch functionalizes a mutating operator on its own when its schema keeps some rules, and stops with a message about
+alias annotations when it does not. These checks say first which rule, which argument and which line.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import fx
+
+from torchair import _torch_compat
+from torchair._torch_compat import OpOverload, OpOverloadPacket
+from torchair.errors import MutationError
+from torchair.frontend.source_lines import source_line
+
+__all__ = ["name_expanded_inputs", "refuse_unsupported_mutations", "schema_problem"]
+
+_PAIR = "or write a functional pair by hand (a Functionalize kernel that calls a functional variant)."
+
+
+def refuse_unsupported_mutations(gm: fx.GraphModule) -> None:
+    """Look at every custom operator of a Dynamo graph that writes arguments.
+
+    Raises:
+        MutationError: Lists the operators that PyTorch cannot functionalize, and the written arguments whose elements
+            share memory.
+    """
+    problems: list[tuple[str, str, str]] = []
+    for module in gm.modules():
+        if isinstance(module, fx.GraphModule):
+            for node in module.graph.nodes:
+                overload = _overload(node)
+                if overload is not None and overload._schema.is_mutable and not _torch_compat.is_builtin(overload):
+                    problems += [(reason, fix, source_line(node)) for reason, fix in _problems(overload, node)]
+    if problems:
+        raise MutationError(
+            "An operator writes its arguments in a way that a graph cannot express",
+            why=list(dict.fromkeys(reason for reason, _, _ in problems)),
+            fix="\n".join(dict.fromkeys(fix for _, fix, _ in problems)),
+            where=list(dict.fromkeys(where for _, _, where in problems if where)),
+        )
+
+
+def schema_problem(overload: OpOverload) -> tuple[str, str] | None:
+    """Why PyTorch cannot functionalize a mutating operator, and what to do; None if it can, or if the user has done it."""
+    if _torch_compat.can_auto_functionalize(overload) or _torch_compat.has_functionalize_kernel(overload):
+        return None
+    schema = overload._schema
+    written = [a.name for a in schema.arguments if a.alias_info is not None and a.alias_info.is_write]
+    for number, returned in enumerate(schema.returns):
+        if returned.alias_info is not None and returned.alias_info.is_write:
+            labels = returned.alias_info.before_set
+            names = [a.name for a in schema.arguments if a.alias_info is not None and a.alias_info.before_set & labels]
+            reason = (
+                f"{schema}: result {number} is the argument {', '.join(map(repr, names))} that the operator writes; "
+                "an operator must not return what it writes"
+            )
+            return reason, f"Return nothing (-> ()) or a tensor of its own, and let callers use the argument; {_PAIR}"
+        if returned.alias_info is not None:
+            reason = f"{schema}: result {number} is a view of an argument, of an operator that writes arguments"
+            return reason, f"Return nothing or a tensor of its own; {_PAIR}"
+        if str(returned.type) != "Tensor":
+            reason = (
+                f"{schema}: result {number} is of type {returned.real_type}; an operator that writes arguments may "
+                "return nothing or tensors"
+            )
+            return reason, f"Return tensors one by one; {_PAIR}"
+    reason = f"{schema}: PyTorch cannot functionalize its writes to {', '.join(written)}"
+    return reason, f"Mark every tensor that it writes with (a!), (b!) ... and nothing else; {_PAIR}"
+
+
+def _problems(overload: OpOverload, node: fx.Node) -> Iterator[tuple[str, str]]:
+    problem = schema_problem(overload)
+    if problem is not None:
+        yield problem
+    arguments = overload._schema.arguments
+    given = {**dict(zip((a.name for a in arguments), node.args, strict=False)), **node.kwargs}
+    for argument in arguments:
+        if argument.alias_info is None or not argument.alias_info.is_write:
+            continue
+        value = given.get(argument.name)
+        for item in value if isinstance(value, list | tuple) else [value]:
+            if isinstance(item, fx.Node) and _is_expanded(item.meta.get("example_value")):
+                reason = (
+                    f"{overload} writes the argument {argument.name!r}, which is {_user_name(item)}: several of its "
+                    "elements lie at one place of memory (it is expanded)"
+                )
+                yield reason, f"Pass {argument.name}.clone(), or {argument.name}.contiguous()."
+
+
+def _overload(node: fx.Node) -> OpOverload | None:
+    target = node.target
+    if isinstance(target, OpOverloadPacket):
+        names = target.overloads()
+        # Which one a packet calls is known only when it runs; with several the exact one is seen later.
+        return getattr(target, names[0]) if len(names) == 1 else None
+    return target if isinstance(target, OpOverload) else None
+
+
+def _is_expanded(value: Any) -> bool:
+    if not isinstance(value, torch.Tensor) or value.layout is not torch.strided:
+        return False
+    pairs = zip(value.shape, value.stride(), strict=True)
+    return any(isinstance(stride, int) and stride == 0 and not _is_one(size) for size, stride in pairs)
+
+
+def _is_one(size: Any) -> bool:
+    return isinstance(size, int) and size <= 1
+
+
+def _user_name(node: fx.Node) -> str:
+    """How the user calls a value: the variable of a graph input, else the expression that made it."""
+    if node.op == "placeholder":
+        name = _torch_compat.dynamo_source_name(node)
+        return f"the input {name}" if name else f"the graph input {node.name}"
+    line = source_line(node)
+    return f"the result of {line}" if line else f"the result of {node.name}"
+
+
+@contextlib.contextmanager
+def name_expanded_inputs(gm: fx.GraphModule) -> Iterator[None]:
+    """Name the inputs that may be meant when AOTAutograd refuses to write a tensor whose elements share memory.
+
+    Raises:
+        MutationError: AOTAutograd refused.
+    """
+    try:
+        yield
+    except RuntimeError as e:
+        if "refers to a single memory location" not in str(e):
+            raise
+        inputs = [n for n in gm.graph.nodes if n.op == "placeholder" and _is_expanded(n.meta.get("example_value"))]
+        if not inputs:
+            raise
+        raise MutationError(
+            "A tensor is written whose elements share memory",
+            why=f"expanded inputs: {', '.join(_user_name(n).removeprefix('the input ') for n in inputs)}",
+            fix="Pass a clone() of what is written.",
+        ) from e
