@@ -300,6 +300,22 @@ def test_a_copy_that_orders_others_stays() -> None:
     unchanged(WHOLE.replace("TensorMove(%cache)", "TensorMove(%cache) side_effects"), Reinplace())
 
 
+def test_a_copy_that_puts_elements_in_order_stays_unless_they_are() -> None:
+    ordered = WHOLE.replace("TensorMove(%cache)", "TensorMove(%cache) strides $0=(1,)")
+    assert _moves(ordered) == 0
+    text = f"""
+    graph g(%x: float32[2, 3], %y: float32[2, 3]):
+      %a: float32[2, 3] = Neg(%x)
+      %m: float32[2, 3] = TensorMove(%a) strides $0=(3, 1)
+      %b: float32[2, 3] = MyInplace(%m, %y) writes %b=$0 {ADD}
+      %n: float32[2, 3] = TensorMove(%b) strides $0={{0}}
+      %c: float32[2, 3] = MyInplace(%n, %y) writes %c=$0 {ADD}
+      return %c
+    """
+    assert _moves(text.replace("{0}", "(3, 1)")) == 1
+    assert _moves(text.replace("{0}", "(1, 2)")) == 2
+
+
 def test_the_reason_is_logged() -> None:
     with logged("torchair.passes.base") as messages:
         for old, new in (

@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from torchair.errors import Rejection
-from torchair.ir.graph import Node
-from torchair.ir.memory import Memory
+from torchair.ir.graph import Node, Value
+from torchair.ir.memory import Memory, whole_memory
+from torchair.ir.types import Dim
 from torchair.passes.base import RewritePass
 from torchair.passes.sharing import Caller, is_awaited, is_free, read_instead, sharing_problem
 
@@ -25,7 +26,9 @@ class Reinplace(RewritePass):
     * ``x`` is not, and does not become, a constant, and no two of its elements lie at one place;
     * a graph input in whose memory ``x`` lies is updated at the end with what comes from these writes, and no other
       input may lie there;
-    * no output of the graph begins to share memory with an input or with another output.
+    * no output of the graph begins to share memory with an input or with another output;
+    * where the copy is also there to put the elements in a certain order of memory (``operand_strides``), they lie in
+      that order: graph inputs do, and such copies.
 
     A copy that nothing overwrites is dropped by the same rules.
     """
@@ -40,6 +43,8 @@ class Reinplace(RewritePass):
         (source,) = node.values
         if not is_free(node) or is_awaited(node):
             return Rejection("it has effects, or orders other nodes")
+        if not _has_strides(whole_memory(source), node.operand_strides):
+            return Rejection(f"the elements of %{source.name} may not lie in the order of memory that is needed")
         problem = sharing_problem(memory, node.output, source, self.caller)
         return None if problem is None else Rejection(problem)
 
@@ -48,3 +53,12 @@ class Reinplace(RewritePass):
         read_instead(memory, node.output, source)
         memory.forget(node)
         memory.graph.remove(node)
+
+
+def _has_strides(value: Value, wanted: tuple[tuple[Dim, ...] | None, ...]) -> bool:
+    """True when a value surely has the strides that a node wants of its only operand."""
+    if not any(strides is not None for strides in wanted):
+        return True
+    # The graph is compiled for inputs of certain strides, and the wanted ones come from there.
+    producer = value.producer
+    return producer is None or (producer.op == "TensorMove" and producer.operand_strides == wanted)
