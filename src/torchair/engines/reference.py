@@ -120,7 +120,11 @@ class _Run:
     def __init__(self, graph: Graph, bindings: dict[str, Any], env: dict[Value, Any], inputs: Sequence[Any]) -> None:
         self.graph = graph
         self.bindings = bindings
-        self.constants = {_torch_compat.storage_id(t) for t in env.values() if t.layout is torch.strided}
+        self.constants = {
+            _torch_compat.storage_id(tensor)
+            for tensor in env.values()
+            if isinstance(tensor, torch.Tensor) and tensor.layout is torch.strided
+        }
         self.env = env
         self.env.update(zip(graph.inputs, inputs, strict=True))
 
