@@ -39,4 +39,4 @@ def _fits(number: Dim, dtype: DType) -> bool:
     if isinstance(number, sympy.Basic):
         return bits >= 32
     signed = not dtype.short_name.startswith("u")
-    return -(2 ** (bits - 1)) * signed <= number < 2 ** (bits - signed)
+    return bool(-(2 ** (bits - 1)) * signed <= number < 2 ** (bits - signed))

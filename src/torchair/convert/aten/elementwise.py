@@ -1,21 +1,378 @@
-"""Converters of arithmetic on elements."""
+"""Converters of arithmetic on elements, and of the functions of mathematics."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch import fx
 
-from torchair.convert.promotion import pointwise
+from torchair.convert.promotion import (
+    HALF,
+    WideScalar,
+    cast,
+    compute_dtype,
+    pointwise,
+    promote,
+    to_real,
+)
 from torchair.convert.registry import register_fx_node_ge_converter
 from torchair.convert.results import TensorSpec
-from torchair.ir import Value
-from torchair.opset.elementwise import Mul
+from torchair.errors import Rejection
+from torchair.ir import DType, Value
+from torchair.opset.complex_number import ComplexAbs
+from torchair.opset.elementwise import (
+    Abs,
+    Acos,
+    Acosh,
+    Add,
+    Addcdiv,
+    Addcmul,
+    Asin,
+    Asinh,
+    Atan,
+    Atan2,
+    Atanh,
+    Axpy,
+    AxpyV2,
+    Ceil,
+    ClipByValueV2,
+    Cos,
+    Cosh,
+    Digamma,
+    Erf,
+    Erfc,
+    Erfinv,
+    Exp,
+    Expm1,
+    Floor,
+    FloorDiv,
+    FloorMod,
+    Lerp,
+    Lgamma,
+    Log,
+    Log1p,
+    Maximum,
+    Minimum,
+    Mod,
+    Mul,
+    NanToNum,
+    Neg,
+    Pow,
+    RealDiv,
+    Reciprocal,
+    Round,
+    Rsqrt,
+    Sign,
+    Sin,
+    Sinh,
+    Sqrt,
+    Sub,
+    Tan,
+    Trunc,
+    TruncateDiv,
+)
+from torchair.opset.memory import TensorMove
+from torchair.opset.operator import AscendOp
+from torchair.opset.torch_types import torch_dtype
 
 aten = torch.ops.aten
 
+# --- one operand ---
 
-@register_fx_node_ge_converter(aten.mul.Tensor)
-def mul(self: Value, other: Any, *, meta_outputs: TensorSpec) -> Value:
-    """aten::mul.Tensor(Tensor self, Tensor other) -> Tensor"""
-    return pointwise(Mul, self, other, meta_outputs=meta_outputs)
+_UNARY: dict[str, tuple[AscendOp[Value], dict[str, Any]]] = {
+    "acos": (Acos, {}),
+    "acosh": (Acosh, {}),
+    "asin": (Asin, {}),
+    "asinh": (Asinh, {}),
+    "atan": (Atan, {}),
+    "atanh": (Atanh, {}),
+    "cos": (Cos, {}),
+    "cosh": (Cosh, {}),
+    "digamma": (Digamma, {}),
+    "erf": (Erf, {}),
+    "erfc": (Erfc, {}),
+    "erfinv": (Erfinv, {}),
+    "exp": (Exp, {}),
+    "exp2": (Exp, {"base": 2.0}),
+    "expm1": (Expm1, {}),
+    "lgamma": (Lgamma, {}),
+    "log": (Log, {}),
+    "log10": (Log, {"base": 10.0}),
+    "log1p": (Log1p, {}),
+    "log2": (Log, {"base": 2.0}),
+    "neg": (Neg, {}),
+    "reciprocal": (Reciprocal, {}),
+    "rsqrt": (Rsqrt, {}),
+    "sgn": (Sign, {}),
+    "sign": (Sign, {}),
+    "sin": (Sin, {}),
+    "sinh": (Sinh, {}),
+    "sqrt": (Sqrt, {}),
+    "tan": (Tan, {}),
+}
+_ROUNDING = {"ceil": Ceil, "floor": Floor, "round": Round, "trunc": Trunc}
+
+
+def _unary(op: AscendOp[Value], attrs: dict[str, Any]) -> Callable[..., Value]:
+    def convert(self: Value, *, meta_outputs: TensorSpec) -> Value:
+        """aten::f(Tensor self) -> Tensor"""
+        return pointwise(op, self, meta_outputs=meta_outputs, **attrs)
+
+    return convert
+
+
+def _rounding(op: AscendOp[Value]) -> Callable[..., Value]:
+    def convert(self: Value) -> Value:
+        """aten::f(Tensor self) -> Tensor"""
+        return op(self) if self.dtype.is_floating_point else TensorMove(self)
+
+    return convert
+
+
+for _name, (_op, _attrs) in _UNARY.items():
+    register_fx_node_ge_converter(getattr(aten, _name).default)(_unary(_op, _attrs))
+for _name, _op in _ROUNDING.items():
+    register_fx_node_ge_converter(getattr(aten, _name).default)(_rounding(_op))
+
+
+@register_fx_node_ge_converter(aten.abs.default)
+def abs(self: Value) -> Value:
+    """aten::abs(Tensor self) -> Tensor"""
+    return ComplexAbs(self, Tout=to_real(self.dtype)) if self.dtype.is_complex else Abs(self)
+
+
+@register_fx_node_ge_converter(aten.round.decimals)
+def round_decimals(self: Value, *, decimals: int) -> Value:
+    """aten::round.decimals(Tensor self, *, int decimals) -> Tensor"""
+    common = DType.DT_FLOAT if self.dtype in HALF else self.dtype
+    power = promote(10.0 ** (-decimals if decimals < 0 else decimals), common)
+    into, back = (RealDiv, Mul) if decimals < 0 else (Mul, RealDiv)
+    return cast(back(Round(into(cast(self, common), power)), power), self.dtype) if decimals else Round(self)
+
+
+@register_fx_node_ge_converter(aten.frac.default)
+def frac(self: Value) -> Value:
+    """aten::frac(Tensor self) -> Tensor"""
+    return Sub(self, Trunc(self))
+
+
+def _real(node: fx.Node) -> Rejection | None:
+    dtype = node.meta["val"].dtype
+    return Rejection(f"NanToNum takes real numbers, not {dtype}") if dtype.is_complex else None
+
+
+@register_fx_node_ge_converter(aten.nan_to_num.default, supports=_real)
+def nan_to_num(
+    self: Value, nan: float | None = None, posinf: float | None = None, neginf: float | None = None
+) -> Value:
+    """aten::nan_to_num(Tensor self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor"""
+    result: Value
+    if not self.dtype.is_floating_point:
+        result = TensorMove(self)
+        return result
+    limits = torch.finfo(torch_dtype(self.dtype))
+    result = NanToNum(
+        self,
+        nan=0.0 if nan is None else nan,
+        posinf=limits.max if posinf is None else posinf,
+        neginf=limits.min if neginf is None else neginf,
+    )
+    return result
+
+
+# --- two operands ---
+
+#: Overload -> operator, and whether half precision takes a number unrounded.
+_BINARY: dict[str, tuple[AscendOp[Value], WideScalar]] = {
+    "mul.Tensor": (Mul, "second"),
+    "mul.Scalar": (Mul, "second"),
+    "div.Tensor": (RealDiv, "second"),
+    "div.Scalar": (RealDiv, "second"),
+    "floor_divide.default": (FloorDiv, "second"),
+    "floor_divide.Scalar": (FloorDiv, "second"),
+    "remainder.Tensor": (FloorMod, "never"),
+    "remainder.Scalar": (FloorMod, "never"),
+    "remainder.Scalar_Tensor": (FloorMod, "never"),
+    "fmod.Tensor": (Mod, "never"),
+    "fmod.Scalar": (Mod, "never"),
+    "maximum.default": (Maximum, "never"),
+    "minimum.default": (Minimum, "never"),
+    "atan2.default": (Atan2, "never"),
+}
+
+
+def _binary(op: AscendOp[Value], wide_scalar: WideScalar) -> Callable[..., Value]:
+    def convert(self: Any, other: Any, *, meta_outputs: TensorSpec) -> Value:
+        """aten::f(Tensor self, Tensor other) -> Tensor"""
+        return pointwise(op, self, other, meta_outputs=meta_outputs, wide_scalar=wide_scalar)
+
+    return convert
+
+
+for _name, (_op, _wide) in _BINARY.items():
+    _packet, _, _overload = _name.partition(".")
+    register_fx_node_ge_converter(getattr(getattr(aten, _packet), _overload, None))(_binary(_op, _wide))
+
+
+@register_fx_node_ge_converter(aten.div.Tensor_mode)
+@register_fx_node_ge_converter(aten.div.Scalar_mode)
+def div_mode(self: Value, other: Any, *, rounding_mode: str | None, meta_outputs: TensorSpec) -> Value:
+    """aten::div.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor"""
+    op = {None: RealDiv, "trunc": TruncateDiv, "floor": FloorDiv}[rounding_mode]
+    return pointwise(op, self, other, meta_outputs=meta_outputs, wide_scalar="second")
+
+
+@register_fx_node_ge_converter(aten.add.Tensor)
+def add(self: Any, other: Any, *, alpha: Any = 1, meta_outputs: TensorSpec) -> Value:
+    """aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"""
+    return _axpy(Add, self, other, alpha, 1, meta_outputs)
+
+
+@register_fx_node_ge_converter(aten.add.Scalar)
+def add_scalar(self: Value, other: Any, alpha: Any = 1, *, meta_outputs: TensorSpec) -> Value:
+    """aten::add.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor"""
+    return _axpy(Add, self, other, alpha, 1, meta_outputs)
+
+
+@register_fx_node_ge_converter(aten.sub.Tensor)
+def sub(self: Any, other: Any, *, alpha: Any = 1, meta_outputs: TensorSpec) -> Value:
+    """aten::sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"""
+    return _axpy(Sub, self, other, alpha, -1, meta_outputs)
+
+
+@register_fx_node_ge_converter(aten.sub.Scalar)
+def sub_scalar(self: Value, other: Any, alpha: Any = 1, *, meta_outputs: TensorSpec) -> Value:
+    """aten::sub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor"""
+    return _axpy(Sub, self, other, alpha, -1, meta_outputs)
+
+
+@register_fx_node_ge_converter(aten.rsub.Tensor)
+def rsub(self: Any, other: Any, *, alpha: Any = 1, meta_outputs: TensorSpec) -> Value:
+    """aten::rsub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"""
+    return _axpy(Sub, other, self, alpha, -1, meta_outputs)
+
+
+@register_fx_node_ge_converter(aten.rsub.Scalar)
+def rsub_scalar(self: Value, other: Any, alpha: Any = 1, *, meta_outputs: TensorSpec) -> Value:
+    """aten::rsub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor"""
+    return _axpy(Sub, other, self, alpha, -1, meta_outputs)
+
+
+def _axpy(op: AscendOp[Value], x1: Any, x2: Any, alpha: Any, sign: int, meta_outputs: TensorSpec) -> Value:
+    """``x1 + sign * alpha * x2``, which is ``op(x1, x2)`` when ``alpha`` is 1.
+
+    For floats with ``alpha`` as an attribute, so that the result is rounded once, as eager's is.
+    """
+    if not isinstance(alpha, Value) and alpha == 1:
+        return pointwise(op, x1, x2, meta_outputs=meta_outputs, wide_scalar="accelerator")
+    common = compute_dtype((x1, x2), meta_outputs.dtype, "accelerator")
+    a, b = promote(x1, common), promote(x2, common)
+    if common.is_floating_point and not isinstance(alpha, Value | complex):
+        y = Axpy(a, b, alpha=float(sign * alpha))
+    else:
+        scale = promote(alpha if sign > 0 or isinstance(alpha, Value) else -alpha, common)
+        y = AxpyV2(a, b, Neg(scale) if sign < 0 and isinstance(alpha, Value) else scale)
+    return cast(y, meta_outputs.dtype)
+
+
+# --- powers ---
+
+
+@register_fx_node_ge_converter(aten.pow.Tensor_Tensor)
+@register_fx_node_ge_converter(aten.pow.Scalar)
+def pow(self: Any, exponent: Any, *, meta_outputs: TensorSpec) -> Value:
+    """aten::pow.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor"""
+    return pointwise(Pow, self, exponent, meta_outputs=meta_outputs)
+
+
+@register_fx_node_ge_converter(aten.pow.Tensor_Scalar)
+def pow_scalar(self: Value, exponent: Any, *, meta_outputs: TensorSpec) -> Value:
+    """aten::pow.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor
+
+    Eager computes squares, cubes, roots and their reciprocals by multiplication and roots, which rounds differently.
+    """
+    x = cast(self, meta_outputs.dtype)
+    simple = None if isinstance(exponent, Value) else _simple_power(x, exponent)
+    return pointwise(Pow, x, exponent, meta_outputs=meta_outputs) if simple is None else simple
+
+
+def _simple_power(x: Value, exponent: Any) -> Value | None:
+    """``x ** exponent`` for the exponents that eager's kernel treats by themselves; None for the others."""
+    result: Value | None = None
+    if exponent == 1:
+        result = TensorMove(x)
+    elif exponent == 2:
+        result = Mul(x, x)
+    elif exponent in _ROOTS and (x.dtype.is_complex or x.dtype.is_floating_point) and x.dtype is not DType.DT_FLOAT16:
+        result = _ROOTS[exponent](x)
+    elif exponent in (3, -2):
+        wide = cast(x, DType.DT_FLOAT) if x.dtype is DType.DT_FLOAT16 else x
+        square = Mul(wide, wide)
+        result = cast(Mul(square, wide) if exponent == 3 else Reciprocal(square), x.dtype)
+    return result
+
+
+_ROOTS: dict[float, AscendOp[Value]] = {0.5: Sqrt, -0.5: Rsqrt, -1: Reciprocal}
+
+# --- bounds ---
+
+
+@register_fx_node_ge_converter(aten.clamp.default)
+@register_fx_node_ge_converter(aten.hardtanh.default)
+def clamp(self: Value, min: Any = None, max: Any = None, *, meta_outputs: TensorSpec) -> Value:
+    """aten::clamp(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor"""
+    return _clamp(self, min, max, meta_outputs.dtype)
+
+
+def _clamp(x: Value, low: Any, high: Any, dtype: DType) -> Value:
+    limits = (torch.finfo if dtype.is_floating_point else torch.iinfo)(torch_dtype(dtype))
+    unbounded = (-torch.inf, torch.inf) if dtype.is_floating_point else (limits.min, limits.max)
+    bounds = [promote(given, dtype, checked=True) if given is not None else promote(free, dtype)
+              for given, free in zip((low, high), unbounded, strict=True)]  # fmt: skip
+    return ClipByValueV2(cast(x, dtype), *bounds)
+
+
+@register_fx_node_ge_converter(aten.clamp.Tensor)
+def clamp_tensor(self: Value, min: Value | None = None, max: Value | None = None, *, meta_outputs: TensorSpec) -> Value:
+    """aten::clamp.Tensor(Tensor self, Tensor? min=None, Tensor? max=None) -> Tensor"""
+    if min is None:
+        return pointwise(Minimum, self, max, meta_outputs=meta_outputs)
+    if max is None:
+        return pointwise(Maximum, self, min, meta_outputs=meta_outputs)
+    return pointwise(ClipByValueV2, self, min, max, meta_outputs=meta_outputs)
+
+
+# --- three operands ---
+
+
+@register_fx_node_ge_converter(aten.addcmul.default)
+def addcmul(self: Value, tensor1: Value, tensor2: Value, *, value: Any = 1, meta_outputs: TensorSpec) -> Value:
+    """aten::addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor"""
+    return _with_number(Addcmul, (self, tensor1, tensor2), value, meta_outputs)
+
+
+@register_fx_node_ge_converter(aten.addcdiv.default)
+def addcdiv(self: Value, tensor1: Value, tensor2: Value, *, value: Any = 1, meta_outputs: TensorSpec) -> Value:
+    """aten::addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor"""
+    return _with_number(Addcdiv, (self, tensor1, tensor2), value, meta_outputs)
+
+
+@register_fx_node_ge_converter(aten.lerp.Tensor)
+def lerp(self: Value, end: Value, weight: Value, *, meta_outputs: TensorSpec) -> Value:
+    """aten::lerp.Tensor(Tensor self, Tensor end, Tensor weight) -> Tensor"""
+    return pointwise(Lerp, self, end, weight, meta_outputs=meta_outputs)
+
+
+@register_fx_node_ge_converter(aten.lerp.Scalar)
+def lerp_scalar(self: Value, end: Value, weight: Any, *, meta_outputs: TensorSpec) -> Value:
+    """aten::lerp.Scalar(Tensor self, Tensor end, Scalar weight) -> Tensor"""
+    return _with_number(Lerp, (self, end), weight, meta_outputs)
+
+
+def _with_number(op: AscendOp[Value], tensors: tuple[Value, ...], number: Any, meta_outputs: TensorSpec) -> Value:
+    """An operator whose last operand is a number, which eager uses unrounded, rounding once at the end."""
+    exact = not isinstance(number, Value) and number == 1
+    common = DType.DT_FLOAT if meta_outputs.dtype in HALF and not exact else meta_outputs.dtype
+    return cast(op(*(promote(t, common) for t in (*tensors, number))), meta_outputs.dtype)
