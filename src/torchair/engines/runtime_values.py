@@ -13,7 +13,7 @@ import sympy
 import torch
 
 from torchair._torch_compat import known_true, size_hint
-from torchair.ir import Blob, Dim, Graph, Node, OutputSpec, Slot, TensorType, Value
+from torchair.ir import Blob, Dim, DType, Graph, Node, OutputSpec, Slot, TensorType, Value
 from torchair.ir.symbols import evaluate, evaluate_all
 from torchair.opset.infer import host_inputs, host_operand
 from torchair.opset.torch_types import torch_dtype
@@ -68,6 +68,9 @@ def constant(graph: Graph, node: Node) -> torch.Tensor:
     if isinstance(value, Blob):
         blob: torch.Tensor = graph.blobs[value.name]
         return blob
+    if type.dtype is DType.DT_STRING:
+        # torch has no strings; kernels get the bytes, those of several strings separated by a zero.
+        return torch.tensor(list("\0".join(value).encode()), dtype=torch.uint8, device=type.device)
     shape = [int(d) for d in type.shape]
     return torch.tensor(value, dtype=torch_dtype(type.dtype), device=type.device).reshape(shape)
 

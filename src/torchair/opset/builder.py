@@ -97,7 +97,7 @@ class GraphBuilder:
         """A constant.
 
         Args:
-            value: Number, (nested) list of numbers, NumPy array or torch tensor.
+            value: Number, (nested) list of numbers, string, list of strings, NumPy array or torch tensor.
             dtype: By default float32 for a Python float, NumPy's choice for other Python values (int64, bool, float64
             for a
                 list of floats, int32 for an empty list), the array's own for arrays and tensors (specification, F-54).
@@ -108,6 +108,10 @@ class GraphBuilder:
                 why=f"Const was given {value!r}",
                 fix="Use the tensor itself, or torchair.ge.Identity(x).",
             )
+        if _is_text(value):
+            texts = (value,) if isinstance(value, str) else tuple(value)
+            text_type = TensorType.of(DType.DT_STRING, () if isinstance(value, str) else (len(texts),))
+            return self._add("Const", (), [text_type], {"value": texts}, ["y"], node_name=node_name).output
         tensor = _as_tensor(value, dtype)
         ir_dtype = dtype_of(tensor.dtype)
         shape = tuple(tensor.shape)
@@ -450,8 +454,14 @@ def _as_tensor(value: Any, dtype: DType | None) -> torch.Tensor:
         raise ArgumentError(
             "A constant cannot be made from this value",
             why=f"{value!r}: {e}",
-            fix="Pass a number, a nested list of numbers of equal lengths, a NumPy array or a torch tensor.",
+            fix="Pass a number, a nested list of numbers of equal lengths, a string, a NumPy array or a torch tensor.",
         ) from e
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) or (
+        isinstance(value, list | tuple) and len(value) > 0 and all(isinstance(v, str) for v in value)
+    )
 
 
 def _holds_float(value: Any) -> bool:

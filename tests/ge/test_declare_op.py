@@ -1,0 +1,110 @@
+"""``torchair.ge.declare_op`` and ``register_kernel``."""
+
+from __future__ import annotations
+
+import pytest
+from tests.ge.building import declared
+
+from torchair import ge
+from torchair.errors import ArgumentError, PrototypeError
+from torchair.ge import attr
+from torchair.opset.kernels import kernels
+from torchair.opset.prototype import prototypes
+
+
+def test_forms_of_a_declaration() -> None:
+    with declared(
+        lambda: ge.declare_op(
+            "GeDeclared",
+            inputs={"x": "required", "y": "optional", "z": "dynamic"},
+            outputs=["out"],
+            attrs={"a": "Float", "b": ("Int", 2), "c": attr.ListInt, "d": attr.Str("x"), "e": ("Bool", None)},
+        )
+    ) as first:
+        assert first.signature == (
+            "GeDeclared(x, y?, z[]; a: Float, b: Int = 2, c: ListInt, d: Str = 'x', e: Bool = None) -> (out)"
+        )
+        again = ge.declare_op(
+            "GeDeclared",
+            inputs=["x", ("y", "optional"), ("z", "dynamic")],
+            outputs={"out": "required"},
+            attrs=[("a", "Float"), ("b", ("Int", 2)), ("c", "ListInt"), ("d", ("Str", "x")), ("e", ("Bool", None))],
+        )
+        assert again == first
+        assert prototypes.get("GeDeclared") == first
+
+
+def test_an_output_like_an_input_says_in_place() -> None:
+    with declared(lambda: ge.declare_op("GeInplace", inputs=["x", "y"], outputs=["x", "z"])) as prototype:
+        assert prototype.reference_outputs == ("x",)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"inputs": "x"}, "the inputs are 'x'"),
+        ({"inputs": 3}, "the inputs are 3"),
+        ({"inputs": [3]}, "input 3 is not a name"),
+        ({"inputs": {"x": "maybe"}}, "input 'x' is 'maybe'; kinds are required, optional, dynamic"),
+        ({"outputs": {"x": "optional"}}, "output 'x' is 'optional'; kinds are required, dynamic"),
+        ({"inputs": ["x", "x"]}, "input 'x' is declared twice"),
+        ({"inputs": ["1x"]}, "input '1x' is not an identifier"),
+        ({"attrs": ["a"]}, "attribute 'a' is not a (name, type) pair"),
+        ({"attrs": "a"}, "the attributes are 'a'"),
+        ({"attrs": {"a": "float"}}, "attribute 'a' has type 'float', which is none of Bool"),
+        ({"attrs": {"a": ("Int", "x")}}, "the default of attribute 'a' is 'x', which is not a value of type Int"),
+        ({"inputs": ["a"], "attrs": {"a": "Int"}}, "'a' is both an input and an attribute"),
+    ],
+)
+def test_malformed_declarations(arguments, words) -> None:
+    with pytest.raises(ValueError, match="An operator prototype is not valid") as caught:
+        ge.declare_op("GeMalformed", **arguments)
+    assert isinstance(caught.value, PrototypeError)
+    assert words in str(caught.value)
+    assert prototypes.get("GeMalformed") is None
+
+
+@pytest.mark.parametrize("name", ["My Op", "", None, "1Op"])
+def test_malformed_names(name) -> None:
+    with pytest.raises(PrototypeError, match="is not an identifier"):
+        ge.declare_op(name, outputs=["y"])
+
+
+def test_a_name_has_one_prototype() -> None:
+    with declared(lambda: ge.declare_op("GeTaken", inputs=["x"], outputs=["y"])):
+        for name in ("GeTaken", "Add"):
+            with pytest.raises(PrototypeError, match="already has another prototype"):
+                ge.declare_op(name, inputs=["x"], outputs=["z"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("",), "by its name"),
+        ((3,), "by its name"),
+        (("My Op",), "by its name"),
+        (("MyOp", "tensor"), "the kind of the kernel of MyOp is 'tensor'"),
+    ],
+)
+def test_malformed_kernel_registrations(arguments, words) -> None:
+    with pytest.raises(ArgumentError) as caught:
+        ge.register_kernel(*arguments[:1], **({"kind": arguments[1]} if len(arguments) > 1 else {}))
+    assert words in str(caught.value)
+
+
+def test_a_kernel_is_a_function() -> None:
+    with pytest.raises(ArgumentError, match="A kernel is a function"):
+        ge.register_kernel("GeNoKernel")(3)
+    assert kernels.get("GeNoKernel") is None
+
+
+def test_a_kernel_stays_the_function_that_it_is() -> None:
+    @ge.register_kernel("GeKernel", kind="cube")
+    def kernel(x):
+        return x
+
+    try:
+        assert kernels.get("GeKernel").function is kernel
+        assert kernels.get("GeKernel").kind == "cube"
+    finally:
+        kernels.forget("GeKernel")
