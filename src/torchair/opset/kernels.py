@@ -116,6 +116,9 @@ def node_evaluator(node: Node) -> Evaluator:
     Raises:
         MissingKernelError: Nothing does.
     """
+    known = operators.get(node.op)
+    if known is not None and known.strided_lowering is not None and any(s is not None for s in node.operand_strides):
+        return _lowering_evaluator(known.strided_lowering)
     evaluator = evaluator_for(node.op, node.call, writes=node.writes)
     if evaluator is None:
         raise missing_kernel(node)

@@ -40,8 +40,7 @@ def is_literal(number: Any, value: int) -> bool:
 def writable(x: Tensor) -> Tensor:
     """``x``, or a dense copy where several of its elements lie at one address (an expanded tensor).
 
-    Lowerings that write an input begin with it: the copy that a converter makes before keeps the strides of what it
-    copies.
+    Lowerings that write an input begin with it.
     """
     return x.clone(memory_format=torch.contiguous_format) if _may_overlap(x) else x
 
@@ -88,25 +87,32 @@ def _(x: TensorType) -> tuple[Dim, ...] | None:
 
 @ascend_op(source="CANN op_proto: array_ops.h")
 def TensorMove(x: Value) -> Value:
-    """A copy of ``x`` in memory of its own, with the same strides and offset (views of it can be made as of ``x``).
+    """A copy of ``x`` in memory of its own.
 
-    Shapes: ``x`` and the result are any, equal. dtypes: any.
+    Shapes: ``x`` and the result are any, equal. dtypes: any. Where a node asks for the strides of ``x``
+    (``Node.operand_strides``) the copy has them too, so that views of it are made as of ``x``.
     """
     raise NotImplementedError
 
 
 @TensorMove.lower
 def _(x: Tensor) -> Tensor:
+    return x.clone()
+
+
+@TensorMove.lower_strided
+def _(x: Tensor) -> Tensor:
     return clone_preserve_strides(x)
 
 
 def clone_preserve_strides(x: Tensor) -> Tensor:
-    """Clone the memory below a tensor up to its last element, so that strides and storage offset stay."""
-    if x.layout is not torch.strided or (x.is_contiguous() and is_literal(x.storage_offset(), 0)):
+    """Clone the memory from a tensor's first to its last element, so that strides stay."""
+    if x.layout is not torch.strided or x.is_contiguous():
         return x.clone()
-    needed = _torch_compat.required_storage_length(x)
-    buffer = torch.as_strided(x, (needed,), (1,), 0).clone()
-    return torch.as_strided(buffer, x.size(), x.stride(), x.storage_offset())
+    start: Any = x.storage_offset()
+    length = _torch_compat.required_storage_length(x) - start
+    buffer = torch.as_strided(x, (length,), (1,), start).clone()
+    return torch.as_strided(buffer, x.size(), x.stride(), 0)
 
 
 @ascend_op(outputs=("ref",), source="CANN op_proto: state_ops.h")
@@ -127,9 +133,9 @@ def _(ref: Tensor, value: Tensor, *, validate_shape: bool, use_locking: bool) ->
 def AsStrided(x: Value, size: Value, stride: Value, storage_offset: Value) -> Value:
     """A view of the memory of ``x``: element ``i`` lies at ``storage_offset + sum(i * stride)``.
 
-    Shapes: ``size`` and ``stride`` are ``[n]``, ``storage_offset`` is 0-d or ``[1]``, counted in elements from the first
-    element of ``x`` (values of the IR are tensors of their own; where they begin in torch's storage is the engine's
-    matter); the result has the shape ``size``. dtypes: any.
+    Shapes: ``size`` and ``stride`` are ``[n]``, ``storage_offset`` is 0-d or ``[1]``, counted in elements from the
+    first element of ``x`` (values of the IR are tensors of their own; where they begin in torch's storage is the
+    engine's matter); the result has the shape ``size``. dtypes: any.
     """
     raise NotImplementedError
 
@@ -159,10 +165,10 @@ def ViewCopy(
     src_stride: Value,
     src_storage_offset: Value,
 ) -> Value:
-    """Write ``src`` into the view of ``dst`` that the first geometry describes, as in :data:`AsStrided`; the result is all
-    of ``dst``.
+    """Write ``src`` into the view of ``dst`` that the first geometry describes; the result is all of ``dst``.
 
-    Where ``src`` already is that view (an operator wrote through it), nothing is copied.
+    The geometry is that of :data:`AsStrided`. Where ``src`` already is that view (an operator wrote through it),
+    nothing is copied.
     """
     raise NotImplementedError
 

@@ -89,6 +89,7 @@ class AscendOp(Generic[R]):
         self.export_only = export_only
         self.view = view
         self.lowering: Callable[..., Any] | None = None
+        self.strided_lowering: Callable[..., Any] | None = None
         self.type_rule: Callable[..., Any] | None = None
         self.content_rule: ContentRule | None = None
         self.__name__ = prototype.name
@@ -106,6 +107,11 @@ class AscendOp(Generic[R]):
         writes an input, unless the prototype has an output of that input's name: then it may write it and returns it.
         """
         self.lowering = function
+        return function
+
+    def lower_strided(self, function: F) -> F:
+        """Decorator: the lowering of a node that asks for strides of its operands (``Node.operand_strides``)."""
+        self.strided_lowering = function
         return function
 
     def infer(self, function: F) -> F:

@@ -8,26 +8,29 @@ from typing import Any
 
 from torch import fx
 
-from torchair.convert.arguments import argument
 from torchair.convert.aten import shape
-from torchair.convert.overloads import register, sizes_known
+from torchair.convert.overloads import host_number, register, sizes_known
 from torchair.convert.promotion import cast
 from torchair.errors import Rejection
 from torchair.ir import Value
-from torchair.opset.memory import AsStrided, TensorMove, ViewCopy
+from torchair.opset.memory import AsStrided, TensorMove, ViewCopy, is_literal
 
 # --- memory by strides ---
 
 
 def _dense_from_start(node: fx.Node) -> Rejection | None:
-    """``supports=``: IR values are dense, so positions in memory mean the same only for a dense tensor."""
-    x, offset = node.args[0].meta["val"], argument(node, "storage_offset")  # type: ignore[union-attr]
-    if not x.is_contiguous() or offset is None or x.storage_offset() != 0:
-        return Rejection(
-            "it addresses memory by strides, and the tensor is not dense from the start of its memory",
-            fix="Call contiguous() first, and name the storage offset.",
-        )
-    return None
+    """``supports=``: positions count from the start of a storage.
+
+    Only that of a dense tensor that the graph makes begins with its first element; for an argument the caller decides.
+    """
+    source: Any = node.args[0]
+    x = source.meta["val"]
+    if source.op != "placeholder" and x.is_contiguous() and is_literal(x.storage_offset(), 0):
+        return None
+    return Rejection(
+        "it counts positions from the start of the storage of a tensor that may begin elsewhere",
+        fix="Make a dense copy first with clone().",
+    )
 
 
 def _require_dense(x: Value, operand: int, consumer: Value) -> None:
@@ -40,10 +43,14 @@ def _require_dense(x: Value, operand: int, consumer: Value) -> None:
     node.operand_strides = tuple(tuple(strides) if i == operand else None for i in range(len(node.operands)))
 
 
+def _offset(storage_offset: Any) -> Any:
+    return 0 if storage_offset is None else host_number(storage_offset)
+
+
 @register("as_strided.default", supports=_dense_from_start)
 def as_strided(self: Value, size: Sequence[Any], stride: Sequence[Any], storage_offset: Any = None) -> Value:
     """aten::as_strided(Tensor(a) self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor(a)"""
-    y: Value = AsStrided(self, size, stride, shape.position(storage_offset, 0))
+    y: Value = AsStrided(self, size, stride, _offset(storage_offset))
     _require_dense(self, 0, y)
     return y
 
@@ -55,7 +62,7 @@ def as_strided_scatter(
     """aten::as_strided_scatter(Tensor self, Tensor src, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None)"""
     copy: Value = TensorMove(self)
     _require_dense(self, 0, copy)
-    at = shape.position(storage_offset, 0)
+    at = _offset(storage_offset)
     return ViewCopy(copy, size, stride, at, cast(src, self.dtype), size, stride, at)
 
 
