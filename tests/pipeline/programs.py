@@ -378,6 +378,12 @@ def fill_diagonal(x):
     return x
 
 
+@_program(lambda: [[torch.ones(5, 16) > 0], [torch.rand(5, 16) > 0.5]])
+def index_by_known_numbers(mask):  # the numbers of arange are known while compiling, at any rank
+    batch, position = torch.arange(5)[:, None, None, None], torch.arange(16)[None, None, None, :]
+    return mask[batch, position], torch.arange(6).view(2, 3) + 1, mask.sum(1).view(5, 1) * torch.arange(3)
+
+
 # --- random ---
 
 

@@ -9,6 +9,7 @@ from tests.conformance.op_db import backend
 from tests.pipeline.agreement import assert_agrees
 from tests.pipeline.programs import PROGRAMS
 
+RANDOM = ("random_numbers",)
 CASES = [(name, dynamic) for name, program in PROGRAMS.items() for dynamic in program.dynamic]
 
 
@@ -23,3 +24,21 @@ def _run(name: str, dynamic: bool | None, engine: str) -> None:
 @pytest.mark.parametrize(("name", "dynamic"), CASES)
 def test_reference_engine(name: str, dynamic: bool | None) -> None:
     _run(name, dynamic, "reference")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "dynamic"), CASES)
+def test_inductor_engine(name: str, dynamic: bool | None) -> None:
+    if name in RANDOM:
+        pytest.skip("GE mode draws eager's random numbers on the reference engine only (specification, decision 18)")
+    _run(name, dynamic, "inductor")
+
+
+def test_inductor_engine_is_reproducible_for_a_seed() -> None:
+    compiled = torch.compile(PROGRAMS["random_numbers"].function, backend=backend("inductor"), fullgraph=True)
+    draws = []
+    for seed in (1, 1, 2):
+        torch.manual_seed(seed)
+        draws.append(compiled(torch.ones(3, 4)))
+    assert all(map(torch.equal, draws[0], draws[1]))
+    assert not torch.equal(draws[0][1], draws[2][1])

@@ -119,7 +119,8 @@ class _Tracer:
 
     def embed_small_constants(self, module: fx.GraphModule, first: int) -> tuple[torch.Tensor, ...]:
         """Make small constants attributes of the module; returns the large ones, which stay arguments."""
-        placeholders = module.graph.find_nodes(op="placeholder")
+        placeholders = list(module.graph.find_nodes(op="placeholder"))
+        body = next(node for node in module.graph.nodes if node.op != "placeholder")
         large = []
         for placeholder, (_, tensor) in zip(placeholders[first:], self.tensors, strict=False):
             if tensor.numel() > _LARGE:
@@ -127,7 +128,7 @@ class _Tracer:
                 continue
             name = f"_constant_{placeholder.name}"
             module.register_buffer(name, tensor.clone(memory_format=torch.contiguous_format))
-            with module.graph.inserting_before(placeholder):
+            with module.graph.inserting_before(body):
                 # As AOTAutograd leaves constants: Inductor runs graphs on fake tensors, and this is where a real one
                 # enters.
                 attribute = module.graph.get_attr(name)
@@ -135,9 +136,6 @@ class _Tracer:
             lifted.meta = dict(placeholder.meta)
             placeholder.replace_all_uses_with(lifted)
             module.graph.erase_node(placeholder)
-        # Placeholders stand before everything else.
-        for node in reversed(module.graph.find_nodes(op="placeholder")):
-            next(iter(module.graph.nodes)).prepend(node)
         module.recompile()
         return tuple(large)
 
@@ -179,6 +177,7 @@ class _Tracer:
             for i, strides in enumerate(node.operand_strides):
                 if strides is not None and isinstance(flat[i], torch.Tensor) and i not in written:
                     flat[i] = restride(flat[i], strides, self.bindings)
+            self._refuse_absolute_addresses(node, flat)
             evaluate = self.evaluators[node]
             if isinstance(evaluate, OpaqueOp):
                 results = evaluate(flat, self.bindings, self.token if node.side_effects else None)
@@ -197,13 +196,17 @@ class _Tracer:
             )
         for value, result in zip(node.outputs, results, strict=True):
             if isinstance(result, torch.Tensor) and result.layout is not torch.strided:
-                raise UnsupportedGraphError(
-                    "The inductor engine cannot run a graph",
-                    why=f"a result of {node.op} (node {node.name}) is {str(result.layout).removeprefix('torch.')}",
-                    fix=FIX,
-                    where=node.origin.source,
-                )
+                raise _unsupported(node, f"a result of it is {str(result.layout).removeprefix('torch.')}")
             self.env[value] = result
+
+    def _refuse_absolute_addresses(self, node: Node, flat: Sequence[Any]) -> None:
+        """``as_strided`` counts from the start of an argument's storage, which Inductor does not see."""
+        call = node.call
+        if call is None or not call.target.startswith("aten::as_strided") or call.args[3:4] in ((), (None,)):
+            return
+        inputs = {_torch_compat.storage_id(self.env[v]) for v in self.graph.inputs if v.type.content is None}
+        if _torch_compat.storage_id(flat[0]) in inputs:
+            raise _unsupported(node, "it counts positions from the start of the storage of an argument of the graph")
 
     def _outputs(self) -> list[Any]:
         self.positions, self.fixed = [], []
@@ -241,14 +244,22 @@ def _is_host_arithmetic(node: Node) -> bool:
     if node.op in ("Const", "HostInts"):
         return True
     known = bool(node.outputs) and all(v.type.content is not None for v in node.outputs)
-    return known and not node.side_effects and not node.writes
+    symbolic = any(v.type.symbols for v in node.outputs)
+    return known and symbolic and not node.side_effects and not node.writes
 
 
 def _evaluator(node: Node) -> Evaluator | OpaqueOp:
     """A registered kernel is opaque, and so is whatever must neither be dropped nor moved."""
-    if node.side_effects or kernels.get(node.op) is not None:
+    if node.side_effects or kernels.get(node.op) is not None or _needs_strides(node):
         return opaque_op(node)
     return node_evaluator(node)
+
+
+def _needs_strides(node: Node) -> bool:
+    """True for a custom operator that Inductor would call with other strides than eager."""
+    if node.call is None or _torch_compat.inductor_keeps_strides() or not any(node.operand_strides):
+        return False
+    return not node.call.target.startswith(("aten::", "prims::"))
 
 
 def _at_offset_zero(value: Any) -> Any:
@@ -268,13 +279,20 @@ def _content_tensor(type: TensorType, bindings: Mapping[str, Any]) -> torch.Tens
     return torch.stack(numbers) if numbers else torch.empty(0, dtype=torch_dtype(type.dtype), device=type.device)
 
 
+def _shown(node: Node) -> str:
+    return f"{node.op} (node {node.name}, FX node {node.origin.fx_node or '-'})"
+
+
+def _unsupported(node: Node, reason: str) -> UnsupportedGraphError:
+    return UnsupportedGraphError(
+        "The inductor engine cannot run a graph", why=[_shown(node), reason], fix=FIX, where=node.origin.source
+    )
+
+
 def _not_traced(node: Node, error: Exception) -> TorchAirError:
-    at = f"{node.op} (node {node.name}, FX node {node.origin.fx_node or '-'})"
-    why = [at, f"{type(error).__name__}: {error}"]
+    why = [_shown(node), f"{type(error).__name__}: {error}"]
     if _torch_compat.traced_data_dependence(error):
-        return UnsupportedGraphError(
-            "The inductor engine cannot run a graph", why=why, fix=FIX, where=node.origin.source
-        )
+        return _unsupported(node, why[1])
     return EngineCompileError(
         "The inductor engine failed to trace an operator", why=why, fix=FIX, where=node.origin.source
     )

@@ -105,7 +105,7 @@ class TypeInference:
                     return None
                 outputs, aliases = result
             if known is not None and known.content_rule is not None:
-                content = known.content_rule(*types, **attrs)
+                content = known.content_rule(*types, **attrs) if outputs[0].rank <= 1 else None
                 outputs = (outputs[0].with_content(content), *outputs[1:])
             return outputs, aliases
         except TorchAirError:
