@@ -17,7 +17,7 @@ from torchair.ir import Graph
 from torchair.pipeline import backends
 from torchair.pipeline.ge_mode import compile_graph
 
-__all__ = ["check", "converted_graphs", "converted_ops", "reference_backend", "samples"]
+__all__ = ["check", "check_samples", "converted_graphs", "converted_ops", "only", "reference_backend", "samples"]
 
 #: Nodes that only hold constants and sizes.
 _PLUMBING = ("Const", "HostInts")
@@ -137,6 +137,12 @@ def converted_ops(fn: Callable[..., Any], *args: Any, dynamic: bool | None = Non
     return [node.op for graph in graphs for node in graph if node.op not in _PLUMBING]
 
 
+def only(graph: Graph, op: str) -> Any:
+    """The one node of an operator (untyped, so that tests read its operands freely)."""
+    (node,) = [node for node in graph if node.op == op]
+    return node
+
+
 def samples(
     name: str, dtype: torch.dtype, *, variant: str = "", count: int = 3
 ) -> Iterator[tuple[Any, tuple[Any, ...], dict[str, Any]]]:
@@ -148,3 +154,21 @@ def samples(
         if i == count:
             break
         yield info.op, (sample.input, *sample.args), sample.kwargs
+
+
+def check_samples(
+    name: str, dtype: torch.dtype, *, variant: str = "", count: int = 4, backward: bool = False, **options: Any
+) -> list[Graph]:
+    """Check the first samples of an OpInfo entry, all in one compile; options are those of :func:`check`."""
+    found = list(samples(name, dtype, variant=variant, count=count))
+    assert found, f"{name} has no samples of {dtype}"
+
+    def fn(arguments: list[Any]) -> list[Any]:
+        return [call(*args, **kwargs) for (call, _, kwargs), args in zip(found, arguments, strict=True)]
+
+    arguments = [args for _, args, _ in found]
+    if backward:
+        arguments = pytree.tree_map_only(
+            torch.Tensor, lambda x: x.requires_grad_(x.is_floating_point() or x.is_complex()), arguments
+        )
+    return check(fn, arguments, backward=backward, **options)
