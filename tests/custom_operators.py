@@ -56,7 +56,7 @@ define("my_inplace(Tensor(a!) x, Tensor y) -> Tensor", _my_inplace, lambda x, y:
 def _accumulate(x: Tensor, y: Tensor) -> None:
     """Reads ``y`` after the first write, so that aliasing of its arguments matters."""
     x.add_(1)
-    x.add_(y)
+    x.add_(y.clone())
 
 
 def _exchange(x: Tensor, y: Tensor) -> Tensor:

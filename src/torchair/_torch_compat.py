@@ -20,7 +20,7 @@ __all__ = [
     "lacks_fake_kernel",
     "dynamo_source_name",
     "is_builtin",
-    "has_functionalize_kernel",
+    "is_functionalized_by_kernel",
     "can_auto_functionalize",
     "OpOverload",
     "OpOverloadPacket",
@@ -177,9 +177,10 @@ def can_auto_functionalize(overload: OpOverload) -> bool:
     return can(overload)
 
 
-def has_functionalize_kernel(overload: OpOverload) -> bool:
-    """Whether somebody registered a functionalization of an operator by hand."""
-    return torch._C._dispatch_has_kernel_for_dispatch_key(overload.name(), "Functionalize")
+def is_functionalized_by_kernel(overload: OpOverload) -> bool:
+    """Whether somebody registered a functionalization of an operator by hand, or it is composed of other operators."""
+    has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
+    return has_kernel(overload.name(), "Functionalize") or has_kernel(overload.name(), "CompositeImplicitAutograd")
 
 
 def is_builtin(overload: OpOverload) -> bool:

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 from torchair.convert.custom_op import Conversion
 from torchair.ir import DType, TensorType, Value
+from torchair.ir.graph import Graph
 from torchair.ir.text import to_text
 from torchair.opset.builder import GraphBuilder, building
-from torchair.ir.graph import Graph
 from torchair.opset.prototype import Prototype, prototypes
 
 __all__ = ["conversion", "declared", "nodes_of"]

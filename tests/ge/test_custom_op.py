@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
-from tests.custom_operators import ops
-from tests.ge.building import conversion, declared
 
 import torchair
+from tests.custom_operators import ops
+from tests.ge.building import conversion, declared
 from torchair import ge
 from torchair.errors import ArgumentError, PrototypeNotFoundError
 from torchair.ge import attr

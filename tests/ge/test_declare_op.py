@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tests.ge.building import declared
 
+from tests.ge.building import declared
 from torchair import ge
 from torchair.errors import ArgumentError, PrototypeError
 from torchair.ge import attr

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from tests.ge.building import conversion
 
+from tests.ge.building import conversion
 from torchair import ge
 from torchair._ge_concrete_graph import ge_apis
 from torchair.errors import ArgumentError, NoGraphError
@@ -159,7 +159,7 @@ def test_every_operator_is_a_function() -> None:
 @pytest.mark.parametrize("module", [ge, ge_apis])
 def test_unknown_operators_say_what_to_do(module) -> None:
     with pytest.raises(AttributeError, match=r"torchair\.ge\.custom_op"):
-        module.NoSuchOperator  # noqa: B018
+        module.NoSuchOperator
     assert not hasattr(module, "_private")
 
 
@@ -171,7 +171,7 @@ def test_rank_is_unknown_in_the_middle_of_a_converter() -> None:
         assert y.dtype is DataType.DT_UNDEFINED
         assert (x.dtype, x.rank, x.index) == (DataType.DT_FLOAT, 2, 0)
         with pytest.raises(AssertionError, match="rank of a tensor is not known"):
-            y.rank  # noqa: B018
+            y.rank
         z = ge.Add(y, y)
         assert z.dtype is DataType.DT_UNDEFINED
 

@@ -120,7 +120,7 @@ def register_fx_node_ge_converter(
                 why=f"{function!r} is a {type(function).__name__}",
                 fix="Decorate a function.",
             )
-        builtin = getattr(function, "__module__", "").startswith("torchair.convert.")
+        builtin = (getattr(function, "__module__", None) or "").startswith("torchair.convert.")
         converter = Converter(aten_op, function, supports, builtin=builtin)
         converters.register(converter)
         return converter

@@ -35,7 +35,7 @@ def refuse_unsupported_mutations(gm: fx.GraphModule) -> None:
         if isinstance(module, fx.GraphModule):
             for node in module.graph.nodes:
                 overload = _overload(node)
-                if overload is not None and overload._schema.is_mutable and not _torch_compat.is_builtin(overload):
+                if overload is not None and not _torch_compat.is_builtin(overload):
                     problems += [(reason, fix, source_line(node)) for reason, fix in _problems(overload, node)]
     if problems:
         raise MutationError(
@@ -47,10 +47,12 @@ def refuse_unsupported_mutations(gm: fx.GraphModule) -> None:
 
 
 def schema_problem(overload: OpOverload) -> tuple[str, str] | None:
-    """Why PyTorch cannot functionalize a mutating operator, and what to do; None if it can, or if the user has done it."""
-    if _torch_compat.can_auto_functionalize(overload) or _torch_compat.has_functionalize_kernel(overload):
-        return None
+    """Why PyTorch cannot functionalize an operator, and what to do; None if it can, or if the user has done it."""
     schema = overload._schema
+    if not schema.is_mutable and all(r.alias_info is None for r in schema.returns):
+        return None
+    if _torch_compat.can_auto_functionalize(overload) or _torch_compat.is_functionalized_by_kernel(overload):
+        return None
     written = [a.name for a in schema.arguments if a.alias_info is not None and a.alias_info.is_write]
     for number, returned in enumerate(schema.returns):
         if returned.alias_info is not None and returned.alias_info.is_write:
@@ -62,8 +64,8 @@ def schema_problem(overload: OpOverload) -> tuple[str, str] | None:
             )
             return reason, f"Return nothing (-> ()) or a tensor of its own, and let callers use the argument; {_PAIR}"
         if returned.alias_info is not None:
-            reason = f"{schema}: result {number} is a view of an argument, of an operator that writes arguments"
-            return reason, f"Return nothing or a tensor of its own; {_PAIR}"
+            reason = f"{schema}: result {number} is a view of an argument, which only PyTorch's own operators may return"
+            return reason, f"Return a clone(), and remove the alias annotation from the schema; {_PAIR}"
         if str(returned.type) != "Tensor":
             reason = (
                 f"{schema}: result {number} is of type {returned.real_type}; an operator that writes arguments may "
