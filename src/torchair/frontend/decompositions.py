@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from torchair import _torch_compat
+from torchair.frontend.mixed_norms import float32_normalizations
 
 __all__ = ["converted_kept_whole", "decomposition_table"]
 
@@ -27,6 +28,7 @@ def decomposition_table(
         custom: Overload to decomposition.
     """
     table = {op: f for op, f in _torch_compat.core_decompositions().items() if op not in converted and not _draws(op)}
+    table.update(float32_normalizations())
     table.update(custom)
     return table
 

@@ -203,8 +203,8 @@ def ReduceStdV2(
 ) -> tuple[Value, Value]:
     """Standard deviation over ``dim``, with the divisor ``max(0, n - correction)``, and the mean.
 
-    Shapes: ``x`` is any; empty ``dim`` reduces everything. dtypes: floating point. Without ``is_mean_out`` nobody
-    reads the mean.
+    Shapes: ``x`` is any; empty ``dim`` reduces everything. dtypes: floating point. Without ``is_mean_out`` the mean
+    is empty.
     """
     raise NotImplementedError
 
@@ -222,8 +222,8 @@ def ReduceVar(
 ) -> tuple[Value, Value]:
     """Variance over ``dim``, with the divisor ``max(0, n - correction)``, and the mean.
 
-    Shapes: ``x`` is any; empty ``dim`` reduces everything. dtypes: floating point. Without ``is_mean_out`` nobody
-    reads the mean.
+    Shapes: ``x`` is any; empty ``dim`` reduces everything. dtypes: floating point. Without ``is_mean_out`` the mean
+    is empty.
     """
     raise NotImplementedError
 

@@ -52,7 +52,8 @@ def _scan(function: Callable[..., Tensor], neutral: float) -> Callable[..., Tens
             x = x.flip(dim)
         y = function(x, dim)
         if exclusive:
-            y = torch.cat((torch.full_like(y.narrow(dim, 0, 1), neutral), y.narrow(dim, 0, y.shape[dim] - 1)), dim)
+            first = y.new_full([1 if i == dim % y.ndim else n for i, n in enumerate(y.shape)], neutral)
+            y = torch.cat((first, y), dim).narrow(dim, 0, y.shape[dim])
         return y.flip(dim) if reverse else y
 
     return lowering

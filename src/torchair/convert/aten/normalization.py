@@ -1,7 +1,7 @@
 """Converters of layer, group, RMS and batch normalization and of their gradients.
 
-Where ATen takes no weight or bias and the Ascend operator wants one, it gets ones or zeros, which change no bit of the
-result.
+Where ATen takes no weight or bias and the Ascend operator wants one, it gets ones or zeros. That changes no bit, but for a
+group normalization with neither, where eager takes a formula that rounds differently.
 """
 
 from __future__ import annotations
@@ -291,8 +291,8 @@ def batch_norm_backward(
         scale,
         filled(0, channels, scale.dtype) if running_mean is None else running_mean,
         filled(1, channels, scale.dtype) if running_var is None else running_var,
-        _nothing(scale.dtype) if save_mean is None else save_mean,
-        _nothing(scale.dtype) if save_invstd is None else save_invstd,
+        save_mean if train and save_mean is not None else _nothing(scale.dtype),
+        save_invstd if train and save_invstd is not None else _nothing(scale.dtype),
         is_training=train,
         epsilon=eps,
     )

@@ -58,7 +58,7 @@ def _given_axes(x: Value, dim: Sequence[int] | None) -> list[int]:
 @register_fx_node_ge_converter(aten.sum.default)
 def sum_all(self: Value, *, dtype: torch.dtype | None = None, meta_outputs: TensorSpec) -> Value:
     """aten::sum(Tensor self, *, ScalarType? dtype=None) -> Tensor"""
-    return _in_dtype(ReduceSum, self, axes_of(self), meta_outputs)
+    return ReduceSum(cast(self, meta_outputs.dtype), axes_of(self))
 
 
 @register_fx_node_ge_converter(aten.sum.dim_IntList)
@@ -71,13 +71,13 @@ def sum_dims(
     meta_outputs: TensorSpec,
 ) -> Value:
     """aten::sum.dim_IntList(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"""
-    return _in_dtype(ReduceSum, self, axes_of(self, dim), meta_outputs, keep_dims=keepdim)
+    return ReduceSum(cast(self, meta_outputs.dtype), axes_of(self, dim), keep_dims=keepdim)
 
 
 @register_fx_node_ge_converter(aten.mean.default)
 def mean_all(self: Value, *, dtype: torch.dtype | None = None, meta_outputs: TensorSpec) -> Value:
     """aten::mean(Tensor self, *, ScalarType? dtype=None) -> Tensor"""
-    return _in_dtype(ReduceMean, self, axes_of(self), meta_outputs)
+    return _mean(self, axes_of(self), meta_outputs)
 
 
 @register_fx_node_ge_converter(aten.mean.dim)
@@ -90,12 +90,15 @@ def mean_dims(
     meta_outputs: TensorSpec,
 ) -> Value:
     """aten::mean.dim(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"""
-    return _in_dtype(ReduceMean, self, axes_of(self, dim), meta_outputs, keep_dims=keepdim)
+    return _mean(self, axes_of(self, dim), meta_outputs, keep_dims=keepdim)
 
 
-def _in_dtype(op: AscendOp[Value], x: Value, axes: list[int], meta_outputs: TensorSpec, **attrs: Any) -> Value:
-    """A reduction in the dtype of its result: eager converts the elements first, and so widens integers to int64."""
-    return op(cast(x, meta_outputs.dtype), axes, **attrs)
+def _mean(x: Value, axes: list[int], meta_outputs: TensorSpec, *, keep_dims: bool = False) -> Value:
+    """The mean in the dtype of the result; eager rounds the mean, not the elements, to half precision."""
+    common = meta_outputs.dtype
+    if common in (DType.DT_BF16, DType.DT_FLOAT16) and x.dtype != common:
+        common = DType.DT_FLOAT
+    return cast(ReduceMean(cast(x, common), axes, keep_dims=keep_dims), meta_outputs.dtype)
 
 
 @register_fx_node_ge_converter(aten.prod.default)
@@ -250,6 +253,11 @@ def _register_deviation(name: str, op: AscendOp[tuple[Value, Value]]) -> None:
         Tensor
         """
         return reduce(self, dim, correction, keepdim, False)[0]
+
+    @register_fx_node_ge_converter(getattr(aten, name).dim)
+    def unbiased_or_not(self: Value, dim: Sequence[int] | None, unbiased: bool = True, keepdim: bool = False) -> Value:
+        """aten::var.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor"""
+        return reduce(self, dim, int(unbiased), keepdim, False)[0]
 
     @register_fx_node_ge_converter(getattr(aten, f"{name}_mean").correction, supports=_whole_correction)
     def with_mean(
