@@ -16,6 +16,8 @@ import torch
 from torch import fx
 
 __all__ = [
+    "intercepting_calls",
+    "flatten_call",
     "fake_modes",
     "lacks_fake_kernel",
     "dynamo_source_name",
@@ -170,6 +172,27 @@ def lacks_fake_kernel(error: BaseException) -> bool:
     return isinstance(error, UnsupportedOperatorException)
 
 
+def flatten_call(
+    args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> tuple[list[Any], Callable[[Sequence[Any]], tuple[tuple[Any, ...], dict[str, Any]]]]:
+    """The leaves of a call's arguments, and a function that puts others in their place."""
+    from torch.utils._pytree import tree_flatten, tree_unflatten
+
+    flat, spec = tree_flatten((tuple(args), dict(kwargs)))
+    return flat, lambda leaves: tree_unflatten(list(leaves), spec)
+
+
+def intercepting_calls(function: Callable[[OpOverload, Sequence[Any], Mapping[str, Any]], Any]) -> Any:
+    """A context in which ``function(overload, args, kwargs)`` is called instead of each operator, below autograd."""
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class Interceptor(TorchDispatchMode):
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            return function(func, args, kwargs or {})
+
+    return Interceptor()
+
+
 def can_auto_functionalize(overload: OpOverload) -> bool:
     """Whether PyTorch functionalizes a mutating operator on its own."""
     from torch._higher_order_ops.auto_functionalize import can_auto_functionalize as can
@@ -301,6 +324,9 @@ def trace_functional(
             position. It may also write inputs and views of them.
         inputs: Fake tensors and (symbolic) numbers.
         decompositions: Operator overloads to functions.
+
+    Returns:
+        The module. It returns the program's outputs, then values that must exist beside the inputs that they came from.
     """
     from torch._dispatch.python import enable_python_dispatcher
     from torch._subclasses.functional_tensor import FunctionalTensor, FunctionalTensorMode
@@ -332,7 +358,44 @@ def trace_functional(
 
     with _disabled_autocast(), torch.no_grad(), no_dispatch_modes(), fake_mode, enable_python_dispatcher():
         plain_inputs = [i.detach() if isinstance(i, torch.Tensor) and i.requires_grad else i for i in inputs]
-        return make_fx(traced, decomposition_table=dict(decompositions))(*plain_inputs)
+        gm = make_fx(traced, decomposition_table=dict(decompositions))(*plain_inputs)
+    _keep_copies(gm)
+    return gm
+
+
+def _keep_copies(gm: fx.GraphModule) -> None:
+    """Keep Inductor from taking away the copies that protect an input that is written before it is read.
+
+    Its pass ``remove_noop_ops`` replaces a clone by what was cloned, also where the graph writes that (swapping the contents
+    of two inputs goes wrong with ``torch.compile``); it leaves alone what the graph returns.
+    """
+    from torch._inductor.fx_passes.post_grad import noop_registry
+
+    def read(node: fx.Node) -> Any:
+        """What a node hands on unchanged, or as a view."""
+        if node.op != "call_function" or not node.args:
+            return None
+        if node.target in noop_registry:
+            index: Any = noop_registry[node.target][1]
+            return node.args[index] if isinstance(index, int) else index(node.args)
+        source, val = node.args[0], node.meta.get("val")
+        given = source.meta.get("val") if isinstance(source, fx.Node) else None
+        if not (isinstance(val, torch.Tensor) and isinstance(given, torch.Tensor)):
+            return None
+        return source if storage_id(val) == storage_id(given) else None
+
+    copies = gm.graph.find_nodes(op="call_function", target=torch.ops.aten.copy_.default)
+    written = {copy.args[0] for copy in copies}
+    output = gm.graph.output_node()
+    kept = []
+    for copy in copies:
+        source = copy.args[1]
+        while (origin := read(source)) is not None:
+            source = origin
+        if source in written and copy.args[1] is not copy.args[0]:
+            kept.append(copy.args[1])
+    output.args = ([*output.args[0], *kept],)
+    gm.recompile()
 
 
 def _disabled_autocast() -> Any:

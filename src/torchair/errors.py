@@ -26,9 +26,11 @@ __all__ = [
     "GraphInputError",
     "IRError",
     "IRTextError",
+    "MissingFakeKernelError",
     "MissingKernelError",
     "MutationError",
     "NoGraphError",
+    "OperatorContractError",
     "OutputCheckError",
     "PassError",
     "PrototypeArgumentCountError",
@@ -313,6 +315,12 @@ class EngineCompileError(TorchAirError, RuntimeError):
     """An engine failed to compile a graph that it should be able to run; the original exception is the cause."""
 
     code = "TA407"
+
+
+class OperatorContractError(TorchAirError, RuntimeError):
+    """A kernel does something else than its fake kernel and its schema promise."""
+
+    code = "TA408"
 
 
 class UnavailableFeatureError(TorchAirError, NotImplementedError):

@@ -132,7 +132,8 @@ def check_results(
             where=driver.builder.origin.source,
         )
     for value in given:
-        if value.producer is not None and value.producer in driver.builder.added[-1:]:
+        named = value.name == node.name or value.name.startswith(f"{node.name}_")
+        if value.producer is not None and value.producer in driver.builder.added[-1:] and not named:
             driver.graph.take_value_name(value, node.name)
     return _unflatten(val, iter(given))
 

@@ -13,6 +13,7 @@ import torch
 
 from torchair import _torch_compat
 from torchair.config import Options
+from torchair.engines.output_check import check_node_results, is_opaque
 from torchair.engines.runtime_values import (
     SymbolBinder,
     constant,
@@ -61,6 +62,7 @@ class _Step:
     hosts: tuple[bool, ...]
     nesting: tuple[int | None, ...]
     drop: tuple[Value, ...]
+    opaque: bool
 
 
 #: Called with each node and its outputs, for dumps and comparisons.
@@ -80,7 +82,10 @@ class ReferenceExecutable:
         self._constants = {n.output: constant(graph, n) for n in graph if n.op == "Const"}
         steps = [n for n in graph if n.op not in ("Const", "HostInts")]
         last = _last_uses(graph, steps)
-        self._steps = [_Step(n, node_evaluator(n), host_flags(n), nesting(n), last.get(n, ())) for n in steps]
+        self._steps = [
+            _Step(n, node_evaluator(n), host_flags(n), nesting(n), last.get(n, ()), is_opaque(n)) for n in steps
+        ]
+        self._ran = False
         self.observer: Observer | None = None
 
     def __call__(self, *inputs: Any) -> list[Any]:
@@ -88,10 +93,12 @@ class ReferenceExecutable:
 
         Raises:
             ExecutionError: A node failed; names it and the user's line.
+            OutputCheckError: In the first run, a user's kernel returned something else than its meta function promised.
         """
-        run = _Run(self._graph, self._bind(inputs), dict(self._constants), inputs)
+        run = _Run(self._graph, self._bind(inputs), dict(self._constants), inputs, check=not self._ran)
         for step in self._steps:
             run.step(step, self.observer)
+        self._ran = True
         return run.finish()
 
     def close(self) -> None:
@@ -117,8 +124,17 @@ def _last_uses(graph: Graph, steps: Sequence[Node]) -> dict[Node, tuple[Value, .
 class _Run:
     """State of one call."""
 
-    def __init__(self, graph: Graph, bindings: dict[str, Any], env: dict[Value, Any], inputs: Sequence[Any]) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        bindings: dict[str, Any],
+        env: dict[Value, Any],
+        inputs: Sequence[Any],
+        *,
+        check: bool = False,
+    ) -> None:
         self.graph = graph
+        self.check = check
         self.bindings = bindings
         self.constants = {
             _torch_compat.storage_id(tensor)
@@ -167,6 +183,8 @@ class _Run:
                 fix="Correct the kernel, or the prototype.",
                 where=node.origin.source,
             )
+        if self.check and step.opaque:
+            check_node_results(self.graph, node, outputs, self.bindings)
         for value, result in zip(node.outputs, outputs, strict=True):
             self.env[value] = result
         for name, output, dim in node.binds:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from torchair import _torch_compat
+from torchair import _torch_compat, contracts
 from torchair.config import Options
 from torchair.convert.driver import Converted, convert_graph
 from torchair.convert.registry import converters
@@ -51,6 +51,8 @@ class CompiledGraph:
         executable: Executable,
         engine: str,
         passes: tuple[PassRecord, ...] = (),
+        *,
+        verify: bool = False,
     ) -> None:
         self.number = number
         self.graph: Graph = converted.graph
@@ -61,6 +63,7 @@ class CompiledGraph:
         self._boxed = executable.boxed if isinstance(executable, BoxedExecutable) else None
         self._positions = converted.inputs
         self._checked = False
+        self._verify = verify
 
     @property
     def text(self) -> str:
@@ -79,6 +82,11 @@ class CompiledGraph:
         if not self._checked:
             check_inputs(self.graph, inputs)
             self._checked = True
+        if self._verify:
+            with contracts.verifying():
+                results = self.executable(*inputs)
+            self._verify = False
+            return results
         return self.executable(*inputs) if self._boxed is None else self._boxed(inputs)
 
     def __repr__(self) -> str:
@@ -153,7 +161,7 @@ def compile_graph(
         records = run_passes(converted.graph, given, options)
         executable, engine = compile_on(options.engine, converted.graph, options, given)
     _log_classification(converted.graph, number)
-    return CompiledGraph(number, converted, executable, engine, records)
+    return CompiledGraph(number, converted, executable, engine, records, verify=options.verify_custom_ops)
 
 
 def _log_classification(graph: Graph, number: int) -> None:
