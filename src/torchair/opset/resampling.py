@@ -47,7 +47,16 @@ def ResizeNearestNeighborV2(
 @ResizeNearestNeighborV2.lower
 def _(x: Tensor, size: Sequence[int], *, align_corners: bool, half_pixel_centers: bool) -> Tensor:
     _plain_nearest(align_corners, half_pixel_centers)
-    return aten.upsample_nearest2d.default(x, list(size))  # type: ignore[no-any-return]
+    if all(isinstance(n, int) for n in (*x.shape, *size)):
+        return aten.upsample_nearest2d.default(x, list(size))  # type: ignore[no-any-return]
+    # Inductor's own code for it does not take symbolic sizes (torch 2.13).
+    rows, columns = (_nearest(old, new, x.device) for old, new in zip(x.shape[2:], size, strict=True))
+    return x[:, :, rows.unsqueeze(1), columns]
+
+
+def _nearest(old: int, new: int, device: torch.device) -> Tensor:
+    """For each position of the result, the position that it is taken from."""
+    return (torch.arange(new, dtype=torch.float32, device=device) * (old / new)).to(torch.int64)
 
 
 @ascend_op(size=HostInts, source=_SOURCE)
