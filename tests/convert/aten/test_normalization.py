@@ -55,6 +55,11 @@ def test_half_precision_with_float32_parameters(dtype: torch.dtype) -> None:
     check(lambda x, w, b: F.group_norm(x, 3, w, b), *group, backward=True)
 
 
+def test_half_precision_with_float32_parameters_is_normalized_in_float32() -> None:
+    args = random(3, 4, 6, dtype=torch.bfloat16), random(6), random(6)
+    assert converted_ops(lambda x, w, b: F.layer_norm(x, (6,), w, b), *args) == ["Cast", "LayerNormV4", "Cast"]
+
+
 def test_symbolic_sizes_of_layer_norm() -> None:
     args = random(3, 4, 6, grad=True), random(6, grad=True, seed=1), random(6, grad=True, seed=2)
 

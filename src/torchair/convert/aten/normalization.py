@@ -1,7 +1,7 @@
 """Converters of layer, group, RMS and batch normalization and of their gradients.
 
-Where ATen takes no weight or bias and the Ascend operator wants one, it gets ones or zeros. That changes no bit, but for a
-group normalization with neither, where eager takes a formula that rounds differently.
+Where ATen takes no weight or bias and the Ascend operator wants one, it gets ones or zeros. That changes no bit, except
+in a group normalization with neither, where eager takes a formula that rounds differently.
 """
 
 from __future__ import annotations
