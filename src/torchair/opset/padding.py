@@ -13,7 +13,7 @@ from torchair.ir import Value
 from torchair.opset.memory import is_literal
 from torchair.opset.operator import HostInts, ascend_op
 
-__all__ = ["MirrorPad", "PadV3", "PadV3Grad"]
+__all__ = ["PadV3", "PadV3Grad"]
 
 _PAD = "CANN op_proto: pad_ops.h"
 
@@ -72,23 +72,6 @@ def _(
         y: Tensor = aten.constant_pad_nd.default(x, flat, 0 if value is None else value)
         return y
     return _padded(x, pairs, mode)
-
-
-@ascend_op(paddings=HostInts, source=_PAD)
-def MirrorPad(x: Value, paddings: Value, *, mode: str) -> Value:
-    """``x`` with mirrored elements added before and after it along each dimension.
-
-    Shapes: ``x`` is of rank n, ``paddings`` is ``[n, 2]`` of host integers. dtypes: any. ``mode``: ``"REFLECT"``,
-    without the edge itself, which is the one supported here.
-    """
-    raise NotImplementedError
-
-
-@MirrorPad.lower
-def _(x: Tensor, paddings: Sequence[int], *, mode: str) -> Tensor:
-    if mode != "REFLECT":
-        raise ValueError(f"mode must be 'REFLECT', not {mode!r}")
-    return _padded(x, _pairs(paddings, contiguous=True), "reflect")
 
 
 @ascend_op(paddings=HostInts, source=_PAD)

@@ -13,8 +13,8 @@ from torchair.convert.overloads import all_of, host_number, register
 from torchair.errors import Rejection
 from torchair.ir import Value
 from torchair.opset.builder import current_builder
-from torchair.opset.padding import MirrorPad, PadV3, PadV3Grad
-from torchair.opset.shape import Reshape, StridedSliceV2
+from torchair.opset.padding import PadV3, PadV3Grad
+from torchair.opset.shape import StridedSliceV2
 
 
 def _by_dimension(pad: Sequence[Any], rank: int) -> list[tuple[Any, Any]]:
@@ -50,15 +50,12 @@ def constant_pad_nd(self: Value, pad: Sequence[Any], value: float = 0) -> Value:
     return PadV3(x, added, None if is_default else current_builder().host(value, self.dtype))
 
 
-def _mirror_padded(self: Value, padding: Sequence[Any]) -> Value:
-    """aten::reflection_pad1d(Tensor self, SymInt[2] padding) -> Tensor"""
-    numbers = current_builder().host_ints(_flat(_by_dimension(padding, self.rank)))
-    return MirrorPad(self, Reshape(numbers, [self.rank, 2]), mode="REFLECT")
+def _padded(mode: str) -> Callable[..., Value]:
+    def convert(self: Value, padding: Sequence[Any]) -> Value:
+        """aten::reflection_pad1d(Tensor self, SymInt[2] padding) -> Tensor"""
+        return PadV3(self, _flat(_by_dimension(padding, self.rank)), mode=mode)
 
-
-def _edge_padded(self: Value, padding: Sequence[Any]) -> Value:
-    """aten::replication_pad1d(Tensor self, SymInt[2] padding) -> Tensor"""
-    return PadV3(self, _flat(_by_dimension(padding, self.rank)), mode="edge")
+    return convert
 
 
 def _gradient(mode: str) -> Callable[..., Value]:
@@ -70,7 +67,6 @@ def _gradient(mode: str) -> Callable[..., Value]:
 
 
 for _n in (1, 2, 3):
-    register(f"reflection_pad{_n}d.default")(_mirror_padded)
-    register(f"replication_pad{_n}d.default")(_edge_padded)
-    register(f"reflection_pad{_n}d_backward.default")(_gradient("reflect"))
-    register(f"replication_pad{_n}d_backward.default")(_gradient("edge"))
+    for _torch_name, _mode in (("reflection", "reflect"), ("replication", "edge")):
+        register(f"{_torch_name}_pad{_n}d.default")(_padded(_mode))
+        register(f"{_torch_name}_pad{_n}d_backward.default")(_gradient(_mode))
