@@ -29,8 +29,8 @@ __all__ = [
 HALF = (DType.DT_BF16, DType.DT_FLOAT16)
 
 #: Where an operator takes a number unrounded into a half-precision computation. ``"second"``: its CPU kernel does so
-#: for the second operand (multiplication, division); ``"accelerator"``: only kernels of accelerators do. Those do so
-#: in both cases, for any operand. Observed with torch 2.13.
+#: for the second operand (multiplication, division); ``"accelerator"``: only those of accelerators do (addition). They
+#: do so in both cases, for any operand. For CPU observed with torch 2.13, for CUDA read in PyTorch's kernels.
 WideScalar: TypeAlias = Literal["never", "accelerator", "second"]
 
 _REAL_OF = {

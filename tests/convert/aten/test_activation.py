@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
-import pytest
 import torch
 from torch.nn import functional
 
@@ -64,59 +63,63 @@ def test_activations_of_integers() -> None:
     check(functools.partial(all_of, functions), numbers(torch.complex64), unconverted_ops="error", rtol=1e-6)
 
 
+#: Forward and backward operator of those whose gradient is an operator, too.
+WITH_GRADIENT = {
+    "relu": ("Relu", "ReluGrad"),
+    "sigmoid": ("Sigmoid", "SigmoidGrad"),
+    "tanh": ("Tanh", "TanhGrad"),
+    "gelu": ("GeluV2", "GeluGradV2"),
+    "gelu(tanh)": ("GeluV2", "GeluGradV2"),
+    "elu(0.3)": ("Elu", "EluGradV2"),
+    "leaky_relu": ("LeakyRelu", "LeakyReluGrad"),
+    "hardtanh": ("ClipByValueV2", "HardtanhGrad"),
+    "hardswish": ("HardSwish", "HardSwishGrad"),
+    "hardsigmoid": ("HardSigmoid", "HardSigmoidGrad"),
+    "threshold": ("ThresholdV2", "ThresholdGradV2D"),
+    "glu": ("GLU", "GLUGrad"),
+}
+FORWARD = {"logsigmoid": "LogSigmoid", "silu": "Swish", "mish": "Mish", "softplus": "SoftplusV2", "prelu": "PRelu"}
+
+
+def one_each(names: Iterable[str], x: torch.Tensor) -> list[torch.Tensor]:
+    """Activations of rows of ``x``, whose gradients then do not add up."""
+    return [ACTIVATIONS[name](row) for name, row in zip(names, x.unbind(), strict=False)]
+
+
+def rows(dtype: torch.dtype) -> torch.Tensor:
+    x = torch.nan_to_num(numbers(dtype), posinf=9.0, neginf=-9.0)
+    return x.expand(len(ACTIVATIONS), 71).contiguous().requires_grad_()
+
+
 @dtypes((torch.float32,), FLOATS)
-def test_gradients(dtype: torch.dtype) -> None:
-    x = torch.nan_to_num(numbers(dtype), posinf=9.0, neginf=-9.0).requires_grad_()
-    # Inside softplus, mish and others PyTorch's decomposition of the gradient rounds otherwise than its kernel.
+def test_gradients_by_operators_are_eagers(dtype: torch.dtype) -> None:
+    ops = [op for pair in WITH_GRADIENT.values() for op in pair]
+    check(functools.partial(one_each, WITH_GRADIENT), rows(dtype), backward=True, ops=ops, unconverted_ops="error")
+
+
+@dtypes((torch.float32,), FLOATS)
+def test_decomposed_gradients(dtype: torch.dtype) -> None:
+    names = [name for name in ACTIVATIONS if name not in WITH_GRADIENT]
+    # PyTorch's decompositions of the gradients of softplus, mish and others round otherwise than its kernels.
     tolerance = {torch.float32: 1e-5, torch.float64: 1e-12, torch.bfloat16: 4e-2, torch.float16: 4e-3}[dtype]
-    check(
-        functools.partial(all_of, ACTIVATIONS),
-        x,
-        backward=True,
-        unconverted_ops="error",
-        rtol=tolerance,
-        atol=tolerance,
-    )
-
-
-@pytest.mark.parametrize(
-    ("name", "forward", "backward"),
-    [
-        ("relu", "Relu", "ReluGrad"),
-        ("sigmoid", "Sigmoid", "SigmoidGrad"),
-        ("tanh", "Tanh", "TanhGrad"),
-        ("gelu", "GeluV2", "GeluGradV2"),
-        ("gelu(tanh)", "GeluV2", "GeluGradV2"),
-        ("elu(0.3)", "Elu", "EluGradV2"),
-        ("leaky_relu", "LeakyRelu", "LeakyReluGrad"),
-        ("hardtanh", "ClipByValueV2", "HardtanhGrad"),
-        ("hardswish", "HardSwish", "HardSwishGrad"),
-        ("hardsigmoid", "HardSigmoid", "HardSigmoidGrad"),
-        ("logsigmoid", "LogSigmoid", "LogSigmoidGrad"),
-        ("threshold", "ThresholdV2", "ThresholdGradV2D"),
-        ("glu", "GLU", "GLUGrad"),
-        ("silu", "Swish", None),
-        ("mish", "Mish", None),
-        ("softplus", "SoftplusV2", None),
-        ("prelu", "PRelu", None),
-    ],
-)
-def test_operators(name: str, forward: str, backward: str | None) -> None:
-    x = torch.linspace(-4, 4, 71).requires_grad_()
-    ops = [forward] if backward is None else [forward, backward]
-    # Exact: the gradient operators run eager's own kernels.
-    check(
-        ACTIVATIONS[name], x, backward=True, ops=ops, rtol=0.0 if backward and name != "logsigmoid" else 1e-5, atol=1e-6
-    )
+    options: dict[str, Any] = {"unconverted_ops": "error", "rtol": tolerance, "atol": tolerance}
+    ops = [*FORWARD.values(), "LogSigmoidGrad"]
+    check(functools.partial(one_each, names), rows(dtype), backward=True, ops=ops, **options)
 
 
 def test_gradient_of_a_result() -> None:
     """In-place activations keep the result, from which the gradient is computed."""
-    x = torch.linspace(-3, 3, 31).requires_grad_()
-    check(lambda x: functional.elu(x * 2, 0.5, inplace=True), x, backward=True, ops=["EluGradV2"])
-    check(lambda x: functional.leaky_relu(x * 2, 0.5, inplace=True), x, backward=True, ops=["LeakyReluGrad"])
-    check(lambda x: functional.hardtanh(x * 2, -1, 2, inplace=True), x, backward=True, ops=["HardtanhGrad"])
-    check(lambda x: torch.relu_(x * 2), x, backward=True, ops=["ReluGrad"])
+
+    def results(x: torch.Tensor) -> list[torch.Tensor]:
+        return [
+            functional.elu(x * 2, 0.5, inplace=True),
+            functional.leaky_relu(x * 3, 0.5, inplace=True),
+            functional.hardtanh(x * 4, -1, 2, inplace=True),
+            torch.relu_(x * 5),
+        ]
+
+    ops = ["EluGradV2", "LeakyReluGrad", "HardtanhGrad", "ReluGrad"]
+    check(results, torch.linspace(-3, 3, 31).requires_grad_(), backward=True, ops=ops, rtol=1e-6)
 
 
 def test_attributes() -> None:

@@ -36,7 +36,7 @@ def test_conversion_of_special_values() -> None:
     check(lambda x: (x.bool(), x.half(), x.bfloat16(), x.float(), x.to(torch.complex64)), x, unconverted_ops="error")
 
 
-@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("dynamic", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_copies_keep_strides(dynamic: bool) -> None:
     x = torch.randn(2, 3, 4, 5)
 

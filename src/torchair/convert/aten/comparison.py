@@ -46,7 +46,7 @@ def _comparison(op: AscendOp[Value]) -> Callable[..., Value]:
     def convert(self: Any, other: Any, *, meta_outputs: TensorSpec) -> Value:
         """aten::f(Tensor self, Tensor other) -> Tensor"""
         common = promoted_dtype(self, other)
-        return pointwise(op, self, other, meta_outputs=meta_outputs, dtype=common, wide_scalar="accelerator")
+        return pointwise(op, self, other, meta_outputs=meta_outputs, dtype=common)
 
     return convert
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import fx
 
+from torchair.convert.arguments import argument, numbers_known
 from torchair.convert.promotion import (
     HALF,
     WideScalar,
@@ -21,6 +23,7 @@ from torchair.convert.registry import register_fx_node_ge_converter
 from torchair.convert.results import TensorSpec
 from torchair.errors import Rejection
 from torchair.ir import DType, Value
+from torchair.opset.comparison import IsNan, Less, SelectV2
 from torchair.opset.complex_number import ComplexAbs
 from torchair.opset.elementwise import (
     Abs,
@@ -75,6 +78,7 @@ from torchair.opset.elementwise import (
 )
 from torchair.opset.memory import TensorMove
 from torchair.opset.operator import AscendOp
+from torchair.opset.shape import Bitcast
 from torchair.opset.torch_types import torch_dtype
 
 aten = torch.ops.aten
@@ -180,6 +184,58 @@ def nan_to_num(
         neginf=limits.min if neginf is None else neginf,
     )
     return result
+
+
+@register_fx_node_ge_converter(aten.logit.default, supports=numbers_known("eps"))
+def logit(self: Value, eps: float | None = None, *, meta_outputs: TensorSpec) -> Value:
+    """aten::logit(Tensor self, float? eps=None) -> Tensor"""
+    x = cast(self, meta_outputs.dtype) if eps is None else _clamp(self, eps, 1.0 - eps, meta_outputs.dtype)
+    return Log(RealDiv(x, Sub(1, x)))
+
+
+# --- signs ---
+
+_BITS = {2: DType.DT_INT16, 4: DType.DT_INT32, 8: DType.DT_INT64}
+
+
+def _is_negative(x: Value) -> Value:
+    """Whether the sign bit is set, which -0.0 and some NaN have, too."""
+    return Less(Bitcast(x, type=_BITS[x.dtype.itemsize]) if x.dtype.is_floating_point else x, 0)
+
+
+@register_fx_node_ge_converter(aten.signbit.default)
+def signbit(self: Value) -> Value:
+    """aten::signbit(Tensor self) -> Tensor"""
+    return _is_negative(self)
+
+
+@register_fx_node_ge_converter(aten.copysign.Tensor)
+def copysign(self: Value, other: Value, *, meta_outputs: TensorSpec) -> Value:
+    """aten::copysign.Tensor(Tensor self, Tensor other) -> Tensor"""
+    size = Abs(cast(self, meta_outputs.dtype))
+    return SelectV2(_is_negative(cast(other, meta_outputs.dtype)), Neg(size), size)
+
+
+@register_fx_node_ge_converter(aten.copysign.Scalar, supports=numbers_known("other"))
+def copysign_scalar(self: Value, other: float, *, meta_outputs: TensorSpec) -> Value:
+    """aten::copysign.Scalar(Tensor self, Scalar other) -> Tensor"""
+    size = Abs(cast(self, meta_outputs.dtype))
+    return Neg(size) if math.copysign(1.0, other) < 0 else size
+
+
+def _not_complex(node: fx.Node) -> Rejection | None:
+    dtype = argument(node, "self").meta["val"].dtype
+    return (
+        Rejection("the angle of complex numbers has no Ascend IR form that rounds alike") if dtype.is_complex else None
+    )
+
+
+@register_fx_node_ge_converter(aten.angle.default, supports=_not_complex)
+def angle(self: Value, *, meta_outputs: TensorSpec) -> Value:
+    """aten::angle(Tensor self) -> Tensor"""
+    x = cast(self, meta_outputs.dtype)
+    direction = SelectV2(Less(x, 0.0), promote(math.pi, x.dtype), promote(0.0, x.dtype))
+    return SelectV2(IsNan(x), x, direction)
 
 
 # --- two operands ---
