@@ -17,6 +17,7 @@ from torch import fx
 from torchair import _torch_compat
 from torchair._torch_compat import OpOverload
 from torchair.convert import automatic, functionalized, scopes, torch_calls
+from torchair.convert.air.ordering import convert_wait, is_wait
 from torchair.convert.custom_op import Conversion
 from torchair.convert.errors import conversion_failed, unconverted
 from torchair.convert.one_to_one import adopt_kernel
@@ -28,6 +29,7 @@ from torchair.frontend.source_lines import source_line
 from torchair.ir import Graph, Origin, OutputSpec, Value
 from torchair.logs import logger
 from torchair.opset.builder import GraphBuilder, building
+from torchair.opset.operator import operators
 from torchair.opset.infer import TypeInference
 from torchair.opset.torch_types import dim_of, host_type, tensor_type
 from torchair.report import ConversionReport, Refused
@@ -166,6 +168,8 @@ class Driver:
             self.env[node] = val
         elif self.scopes.handle(node):
             self.env[node] = None
+        elif is_wait(node):
+            self.env[node] = convert_wait(self, node)
         elif functionalized.matches(node):
             self.env[node] = functionalized.convert(self, node)
         elif _torch_compat.is_with_effects(node.target):
@@ -191,7 +195,8 @@ class Driver:
         assert isinstance(overload, OpOverload)
         result = self.convert_overload(node, overload, args, node.kwargs, val)
         for made in self.builder.added[start:]:
-            made.side_effects = True
+            # What a converter makes of built-in operators says itself which of them have effects.
+            made.side_effects = made.side_effects or made.op not in operators
         if result is _REFUSED:
             return _REFUSED
         results = tuple(result) if isinstance(result, tuple | list) and len(promised) > 1 else (result,)
@@ -291,6 +296,8 @@ class Driver:
         self.builder.origin = Origin(node.name)
         for arg in node.args[0]:  # type: ignore[union-attr]
             value = self.env[arg] if isinstance(arg, fx.Node) else arg
+            if value is _REFUSED:
+                return
             if isinstance(value, Value):
                 meta = arg.meta.get("val")  # type: ignore[union-attr]
                 strides = (
