@@ -16,6 +16,8 @@ import torch
 from torch import fx
 
 __all__ = [
+    "register_ordered_effect",
+    "find_overload",
     "intercepting_calls",
     "flatten_call",
     "fake_modes",
@@ -191,6 +193,23 @@ def intercepting_calls(function: Callable[[OpOverload, Sequence[Any], Mapping[st
             return function(func, args, kwargs or {})
 
     return Interceptor()
+
+
+def find_overload(namespace: str, name: str) -> OpOverload | None:
+    """The default overload of an operator, or None where nobody defined it."""
+    if not torch._C._dispatch_has_kernel(f"{namespace}::{name}"):
+        return None
+    overload: OpOverload = getattr(getattr(torch.ops, namespace), name).default
+    return overload
+
+
+def register_ordered_effect(overload: OpOverload) -> None:
+    """Say that an operator has a side effect: AOTAutograd keeps it, and its order among such operators."""
+    from torch._higher_order_ops import effects
+
+    # A public kind of effect since 2.9.
+    kind = getattr(effects, "_EffectType", None) or effects.EffectType  # type: ignore[attr-defined]
+    effects._register_effectful_op(overload, kind.ORDERED)
 
 
 def can_auto_functionalize(overload: OpOverload) -> bool:

@@ -54,6 +54,13 @@ class TracedGraph:
     fixed: tuple[Any, ...]
     written: tuple[int, ...]
 
+    @property
+    def selects(self) -> bool:
+        """Whether the module's results are not just the graph's outputs."""
+        results = self.module.graph.output_node().args[0]
+        assert isinstance(results, list | tuple)
+        return self.outputs != tuple(range(len(results)))
+
 
 def trace_graph(graph: Graph, inputs: Sequence[Any], fake_mode: Any) -> TracedGraph:
     """Trace a graph.
@@ -177,8 +184,9 @@ class _Tracer:
             for i, strides in enumerate(node.operand_strides):
                 if strides is not None and isinstance(flat[i], torch.Tensor) and i not in written:
                     flat[i] = restride(flat[i], strides, self.bindings)
-            self._refuse_absolute_addresses(node, flat)
             evaluate = self.evaluators[node]
+            if self._counts_from_storage(node, flat):
+                evaluate = opaque_op(node)
             if isinstance(evaluate, OpaqueOp):
                 results = evaluate(flat, self.bindings, self.token if node.side_effects else None)
             else:
@@ -199,14 +207,15 @@ class _Tracer:
                 raise _unsupported(node, f"a result of it is {str(result.layout).removeprefix('torch.')}")
             self.env[value] = result
 
-    def _refuse_absolute_addresses(self, node: Node, flat: Sequence[Any]) -> None:
-        """``as_strided`` counts from the start of an argument's storage, which Inductor does not see."""
+    def _counts_from_storage(self, node: Node, flat: Sequence[Any]) -> bool:
+        """True for ``as_strided`` on an argument: where that begins in its storage is known only at run time, and Inductor
+        takes its first element for the start.
+        """
         call = node.call
-        if call is None or not call.target.startswith("aten::as_strided") or call.args[3:4] in ((), (None,)):
-            return
+        if call is None or not call.target.startswith("aten::as_strided") or not isinstance(flat[0], torch.Tensor):
+            return False
         inputs = {_torch_compat.storage_id(self.env[v]) for v in self.graph.inputs if v.type.content is None}
-        if _torch_compat.storage_id(flat[0]) in inputs:
-            raise _unsupported(node, "it counts positions from the start of the storage of an argument of the graph")
+        return _torch_compat.storage_id(flat[0]) in inputs
 
     def _outputs(self) -> list[Any]:
         self.positions, self.fixed = [], []

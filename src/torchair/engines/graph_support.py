@@ -11,7 +11,7 @@ from torchair.engines.runtime_values import host_flags
 from torchair.errors import Rejection
 from torchair.ir import DType, Graph, Node, TensorType
 
-__all__ = ["FIX", "supports_graph", "supports_node"]
+__all__ = ["FIX", "obstacle", "supports_graph", "supports_node"]
 
 FIX = 'config.engine = "reference"'
 
@@ -25,18 +25,24 @@ def supports_graph(graph: Graph, inputs: Sequence[Any] = ()) -> Rejection | None
     Args:
         inputs: The fake tensors of the compile in progress, one for each graph input, where there is one.
     """
+    found = obstacle(graph, inputs)
+    return None if found is None else found[0]
+
+
+def obstacle(graph: Graph, inputs: Sequence[Any] = ()) -> tuple[Rejection, str] | None:
+    """Why Inductor cannot run a graph, with the user's line where that is known."""
     for value, given in zip(graph.inputs, inputs, strict=False):
         if isinstance(given, torch.Tensor) and given.layout is not torch.strided:
-            return Rejection(f"the input %{value.name} is {_layout(given)}", FIX)
+            return Rejection(f"the input %{value.name} is {_layout(given)}", FIX), ""
     for value in graph.inputs:
         if (reason := _refused_type(value.type)) is not None:
-            return Rejection(f"the input %{value.name} is {reason}", FIX)
+            return Rejection(f"the input %{value.name} is {reason}", FIX), ""
     for node in graph:
         if (rejection := supports_node(node)) is not None:
-            return rejection
+            return rejection, node.origin.source
     for blob in graph.blobs.values():
         if isinstance(blob, torch.Tensor) and blob.layout is not torch.strided:
-            return Rejection(f"a constant is {_layout(blob)}", FIX)
+            return Rejection(f"a constant is {_layout(blob)}", FIX), ""
     return None
 
 
@@ -56,6 +62,8 @@ def supports_node(node: Node) -> Rejection | None:
 
 def _refused_type(type: TensorType) -> str | None:
     dtype = type.dtype
+    if dtype is DType.DT_STRING:  # its bytes are a tensor
+        return None
     if dtype.torch_name is None or not dtype.kind or dtype in _DTYPES:
         return dtype.short_name
     return None

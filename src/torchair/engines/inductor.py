@@ -18,7 +18,7 @@ from torchair import _torch_compat
 from torchair.config import Options
 from torchair.engines.base import BoxedExecutable
 from torchair.engines.fx_trace import trace_graph
-from torchair.engines.graph_support import FIX, supports_graph, supports_node
+from torchair.engines.graph_support import FIX, obstacle, supports_graph, supports_node
 from torchair.engines.standalone import StandaloneExecutable
 from torchair.errors import EngineCompileError, ExecutionError, Rejection, TorchAirError, UnsupportedGraphError
 from torchair.ir import Graph, Node
@@ -31,8 +31,10 @@ _SETTINGS: dict[str, Any] = {
     "fallback_random": True,
     # bfloat16 and float16 are rounded after each operator, as eager does, and not only at the end of a fused kernel.
     "emulate_precision_casts": True,
-    # Operators that Inductor does not know see exactly eager's strides.
-    "custom_op_layout": "needs_exact_strides",
+    # x + 0 is not x for -0.0, nor where the result must not share memory with x.
+    "joint_graph_constant_folding": False,
+    # Operators that Inductor does not know see eager's strides.
+    "custom_op_layout": _torch_compat.strides_tag().name,
 }
 
 
@@ -57,18 +59,16 @@ class InductorEngine:
             MissingKernelError: Nothing computes a node.
             EngineCompileError: Tracing or Inductor failed.
         """
-        if (rejection := supports_graph(graph, inputs)) is not None:
-            raise unsupported(rejection)
+        if (found := obstacle(graph, inputs)) is not None:
+            rejection, where = found
+            raise UnsupportedGraphError(
+                "The inductor engine cannot run a graph", why=rejection.reason, fix=rejection.fix, where=where
+            )
         fake_mode = _torch_compat.detect_fake_mode(inputs)
         fake = fake_mode is not None and all(_torch_compat.is_fake(i) for i in inputs if isinstance(i, torch.Tensor))
         if fake and len(inputs) == len(graph.inputs):
             return InductorExecutable(graph, inputs, fake_mode)
         return StandaloneExecutable(graph, InductorExecutable)
-
-
-def unsupported(rejection: Rejection) -> UnsupportedGraphError:
-    """A rejection as an error."""
-    return UnsupportedGraphError("The inductor engine cannot run a graph", why=rejection.reason, fix=rejection.fix)
 
 
 class InductorExecutable:
@@ -107,7 +107,7 @@ class InductorExecutable:
         self._owner: Any = owner
         self._extra: tuple[torch.Tensor, ...] = traced.constants + ((torch.zeros(1),) if traced.has_effects else ())
         self._fixed = traced.fixed
-        self._select = None if traced.outputs == tuple(range(len(traced.outputs))) else traced.outputs
+        self._select = traced.outputs if traced.selects else None
         self.written = traced.written
 
     def __call__(self, *inputs: Any) -> Sequence[Any]:

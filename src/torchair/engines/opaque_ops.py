@@ -18,7 +18,7 @@ import torch
 
 from torchair import _torch_compat
 from torchair._torch_compat import OpOverload
-from torchair.engines.runtime_values import host_flags, nest, nesting
+from torchair.engines.runtime_values import host_flags, nest, nesting, restride
 from torchair.errors import ExecutionError, OutputCheckError, TorchAirError
 from torchair.ir import DType, Node
 from torchair.ir.symbols import evaluate_all
@@ -42,11 +42,13 @@ class _Operand:
         kind: ``"tensor"``, ``"none"``, ``"ints"``, ``"bools"`` (passed as integers), ``"reals"`` (as a float64 tensor).
         count: Number of host numbers; None for one that is not in a list.
         written: The operator writes it.
+        strided: Eager's strides are passed along, for compilers that do not keep them.
     """
 
     kind: str
     count: int | None = None
     written: bool = False
+    strided: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +56,7 @@ class OpaqueOp:
     """A node as one operator.
 
     Attributes:
-        overload: The operator: token, tensors, host integers, sizes of the results.
+        overload: The operator: token, tensors, host integers, strides of tensors, sizes of the results.
         operands: How each operand is passed.
         returned: Numbers of the node's outputs that it returns; the others are written operands.
     """
@@ -84,8 +86,14 @@ class OpaqueOp:
                 numbers.extend(
                     int(v) if isinstance(v, bool) else v for v in ([value] if operand.count is None else value)
                 )
+        strides = [
+            s
+            for operand, wanted in zip(self.operands, self.node.operand_strides, strict=False)
+            if operand.strided and wanted is not None
+            for s in evaluate_all(wanted, bindings)
+        ]
         sizes = [s for i in self.returned for s in evaluate_all(self.node.outputs[i].type.shape, bindings)]
-        results = self.overload(*tensors, numbers, sizes)
+        results = self.overload(*tensors, numbers, strides, sizes)
         results = iter(results if isinstance(results, tuple | list) else () if results is None else (results,))
         written = dict(self.node.writes)
         return [flat[written[i]] if i in written else next(results) for i in range(len(self.node.outputs))]
@@ -99,8 +107,9 @@ def opaque_op(node: Node) -> OpaqueOp:
     """
     evaluate = node_evaluator(node)
     written = dict(node.writes)
+    strides = [*node.operand_strides, *[None] * len(node.operands)]
     operands = tuple(
-        _operand(value, host, i in written.values())
+        _operand(value, host, i in written.values(), strides[i] is not None)
         for i, (value, host) in enumerate(zip(node.operands, host_flags(node), strict=True))
     )
     returned = tuple(i for i in range(len(node.outputs)) if i not in written)
@@ -119,11 +128,12 @@ def opaque_op(node: Node) -> OpaqueOp:
     return OpaqueOp(node, found[0], operands, returned)
 
 
-def _operand(value: Any, host: bool, written: bool) -> _Operand:
+def _operand(value: Any, host: bool, written: bool, strided: bool) -> _Operand:
     if value is None:
         return _Operand("none")
     if not host:
-        return _Operand("tensor", written=written)
+        keep = strided and not written and not _torch_compat.inductor_keeps_strides()
+        return _Operand("tensor", written=written, strided=keep)
     kind = "ints" if value.dtype.is_integer else "bools" if value.dtype is DType.DT_BOOL else "reals"
     return _Operand(kind, len(value.type.content or ()) if value.rank else None)
 
@@ -155,9 +165,7 @@ def _register(
 
 
 def _tags() -> tuple[torch.Tag, ...]:
-    # Its operands must have the strides that they were traced with.
-    exact = getattr(torch.Tag, "needs_exact_strides", torch.Tag.needs_fixed_stride_order)
-    return (torch.Tag.pt2_compliant_tag, exact)
+    return (torch.Tag.pt2_compliant_tag, _torch_compat.strides_tag())
 
 
 class _Implementation:
@@ -183,7 +191,7 @@ class _Implementation:
         for i, operand in enumerate(self.operands):
             if operand.kind in ("tensor", "reals"):
                 arguments.append(f"Tensor{f'(w{i}!)' if operand.written else ''} x{i}")
-        arguments += ["SymInt[] numbers", "SymInt[] sizes"]
+        arguments += ["SymInt[] numbers", "SymInt[] strides", "SymInt[] sizes"]
         results = ["Tensor"] * len(self.returned)
         return f"({', '.join(arguments)}) -> {results[0] if len(results) == 1 else '(' + ', '.join(results) + ')'}"
 
@@ -205,8 +213,8 @@ class _Implementation:
             ExecutionError: It failed, or returned another number of results.
             OutputCheckError: A result has another type than the graph says.
         """
-        *tensors, numbers, sizes = args
-        flat = self._operands(tensors[1:] if self.effects else tensors, list(numbers))
+        *tensors, numbers, strides, sizes = args
+        flat = self._operands(tensors[1:] if self.effects else tensors, list(numbers), list(strides))
         try:
             outputs = self.evaluate(nest(self.nesting, flat), self.attrs)
         except TorchAirError:
@@ -227,14 +235,18 @@ class _Implementation:
             _write(flat[operand], outputs[i])
         return self._packed(self._checked([outputs[i] for i in self.returned], list(sizes), flat))
 
-    def _operands(self, tensors: Sequence[Any], numbers: list[int]) -> list[Any]:
+    def _operands(self, tensors: Sequence[Any], numbers: list[int], strides: list[int]) -> list[Any]:
         given, position = iter(tensors), 0
         flat: list[Any] = []
         for operand in self.operands:
             if operand.kind == "none":
                 flat.append(None)
             elif operand.kind == "tensor":
-                flat.append(next(given))
+                tensor = next(given)
+                if operand.strided:
+                    tensor = restride(tensor, strides[: tensor.dim()], {})
+                    del strides[: tensor.dim()]
+                flat.append(tensor)
             elif operand.kind == "reals":
                 flat.append(next(given).tolist())
             else:

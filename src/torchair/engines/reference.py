@@ -211,8 +211,11 @@ class _Run:
         self._update_inputs()
         return results
 
-    def _is_constant(self, result: torch.Tensor) -> bool:
-        return result.layout is torch.strided and _torch_compat.storage_id(result) in self.constants
+    def _is_constant(self, result: torch.Tensor | None) -> bool:
+        # None is the token that orders operators with side effects.
+        if result is None or result.layout is not torch.strided:
+            return False
+        return _torch_compat.storage_id(result) in self.constants
 
     def _update_inputs(self) -> None:
         updates = [(self.read(target), self.read(source)) for target, source in self.graph.updates]
