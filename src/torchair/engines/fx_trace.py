@@ -15,6 +15,7 @@ from torchair.engines.opaque_ops import OpaqueOp, opaque_op
 from torchair.engines.runtime_values import (
     SymbolBinder,
     constant,
+    describe,
     host_flags,
     host_numbers,
     nest,
@@ -28,10 +29,25 @@ from torchair.ir.symbols import evaluate
 from torchair.opset.kernels import Evaluator, kernels, node_evaluator
 from torchair.opset.torch_types import torch_dtype
 
-__all__ = ["TracedGraph", "trace_graph"]
+__all__ = ["Output", "TracedGraph", "trace_graph"]
 
 #: Constants of more elements are arguments of the compiled function, not part of its code.
 _LARGE = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """Where a graph output comes from.
+
+    Attributes:
+        source: ``"result"`` of the module, ``"input"`` of the graph, or ``"fixed"``: the same in each call.
+        index: Number of the result or input.
+        value: What a fixed output is.
+    """
+
+    source: str
+    index: int = 0
+    value: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,27 +55,27 @@ class TracedGraph:
     """An FX graph that computes an IR graph.
 
     Attributes:
-        module: Its placeholders are the graph's inputs, then ``constants``, then the token where ``has_effects``.
+        module: Its placeholders are the inputs ``used``, then ``constants``, then the token where ``has_effects``.
+        used: Numbers of the graph inputs that it takes.
         constants: Large constant tensors.
         has_effects: An operator has side effects; the last argument orders them.
-        outputs: For each graph output, its number among the module's results, or None where ``fixed`` has it.
-        fixed: Outputs that are the same in each call.
+        outputs: Where each graph output comes from.
         written: Numbers of the graph inputs that it writes.
     """
 
     module: fx.GraphModule
+    used: tuple[int, ...]
     constants: tuple[torch.Tensor, ...]
     has_effects: bool
-    outputs: tuple[int | None, ...]
-    fixed: tuple[Any, ...]
+    outputs: tuple[Output, ...]
     written: tuple[int, ...]
 
     @property
-    def selects(self) -> bool:
-        """Whether the module's results are not just the graph's outputs."""
+    def returns_results(self) -> bool:
+        """Whether the module's results are the graph's outputs, no more and no less."""
         results = self.module.graph.output_node().args[0]
         assert isinstance(results, list | tuple)
-        return self.outputs != tuple(range(len(results)))
+        return self.outputs == tuple(Output("result", i) for i in range(len(results)))
 
 
 def trace_graph(graph: Graph, inputs: Sequence[Any], fake_mode: Any) -> TracedGraph:
@@ -78,7 +94,8 @@ def trace_graph(graph: Graph, inputs: Sequence[Any], fake_mode: Any) -> TracedGr
     module = _torch_compat.trace_functional(tracer.run, tracer.arguments(inputs, fake_mode), fake_mode, decompositions)
     written = _written_inputs(module, len(inputs))
     large = tracer.embed_small_constants(module, len(inputs))
-    return TracedGraph(module, large, tracer.has_effects, tuple(tracer.positions), tuple(tracer.fixed), written)
+    used = _drop_unused(module, len(inputs))
+    return TracedGraph(module, used, large, tracer.has_effects, tuple(tracer.outputs), written)
 
 
 class _Tracer:
@@ -98,8 +115,7 @@ class _Tracer:
         self.env: dict[Value, Any] = {}
         self.bindings: dict[str, Any] = {}
         self.token: Any = None
-        self.positions: list[int | None] = []
-        self.fixed: list[Any] = []
+        self.outputs: list[Output] = []
 
     def _is_read(self, value: Value) -> bool:
         """True when something reads the tensor, not only its numbers."""
@@ -198,7 +214,7 @@ class _Tracer:
         if len(results) != len(node.outputs):
             raise EngineCompileError(
                 "An operator returned another number of results than its prototype has",
-                why=f"{node.op} (node {node.name}) returned {len(results)}, {len(node.outputs)} are declared",
+                why=f"{describe(node)} returned {len(results)}, {len(node.outputs)} are declared",
                 fix="Correct the kernel, or the prototype.",
                 where=node.origin.source,
             )
@@ -208,8 +224,9 @@ class _Tracer:
             self.env[value] = result
 
     def _counts_from_storage(self, node: Node, flat: Sequence[Any]) -> bool:
-        """True for ``as_strided`` on an argument: where that begins in its storage is known only at run time, and Inductor
-        takes its first element for the start.
+        """True for ``as_strided`` on an argument of the graph.
+
+        Where the argument begins in its storage is known only at run time; Inductor takes its first element for the start.
         """
         call = node.call
         if call is None or not call.target.startswith("aten::as_strided") or not isinstance(flat[0], torch.Tensor):
@@ -218,17 +235,20 @@ class _Tracer:
         return _torch_compat.storage_id(flat[0]) in inputs
 
     def _outputs(self) -> list[Any]:
-        self.positions, self.fixed = [], []
+        self.outputs = []
         results: list[Any] = []
+        inputs = {id(self.env[v]): i for i, v in enumerate(self.graph.inputs)}
         constants = {_torch_compat.storage_id(self.env[v]) for v, _ in self.constants}
         for value, spec in zip(self.graph.outputs, self.graph.output_specs, strict=True):
             result = self._output(value, spec)
             if isinstance(result, torch.Tensor) and _torch_compat.storage_id(result) in constants:
                 result = result.clone()  # the caller may write what it gets
-            symbolic = isinstance(result, torch.Tensor | torch.SymInt | torch.SymFloat | torch.SymBool)
-            self.positions.append(len(results) if symbolic else None)
-            self.fixed.append(None if symbolic else result)
-            if symbolic:
+            if not isinstance(result, torch.Tensor | torch.SymInt | torch.SymFloat | torch.SymBool):
+                self.outputs.append(Output("fixed", value=result))
+            elif id(result) in inputs:
+                self.outputs.append(Output("input", inputs[id(result)]))
+            else:
+                self.outputs.append(Output("result", len(results)))
                 results.append(result)
         return results
 
@@ -246,6 +266,23 @@ def _written_inputs(module: fx.GraphModule, count: int) -> tuple[int, ...]:
     copies = module.graph.find_nodes(op="call_function", target=torch.ops.aten.copy_.default)
     targets = {node.args[0] for node in copies}
     return tuple(i for i, placeholder in enumerate(placeholders) if placeholder in targets)
+
+
+def _drop_unused(module: fx.GraphModule, count: int) -> tuple[int, ...]:
+    """Take out placeholders of tensors that nothing reads; returns the numbers of the graph inputs that stay.
+
+    One whose sizes are symbolic stays: they may be what tells a symbol.
+    """
+    used = []
+    for i, placeholder in enumerate(list(module.graph.find_nodes(op="placeholder"))[:count]):
+        val = placeholder.meta["val"]
+        static = isinstance(val, torch.Tensor) and all(isinstance(s, int) for s in (*val.shape, *val.stride()))
+        if static and not placeholder.users:
+            module.graph.erase_node(placeholder)
+        else:
+            used.append(i)
+    module.recompile()
+    return tuple(used)
 
 
 def _is_host_arithmetic(node: Node) -> bool:
@@ -288,18 +325,14 @@ def _content_tensor(type: TensorType, bindings: Mapping[str, Any]) -> torch.Tens
     return torch.stack(numbers) if numbers else torch.empty(0, dtype=torch_dtype(type.dtype), device=type.device)
 
 
-def _shown(node: Node) -> str:
-    return f"{node.op} (node {node.name}, FX node {node.origin.fx_node or '-'})"
-
-
 def _unsupported(node: Node, reason: str) -> UnsupportedGraphError:
     return UnsupportedGraphError(
-        "The inductor engine cannot run a graph", why=[_shown(node), reason], fix=FIX, where=node.origin.source
+        "The inductor engine cannot run a graph", why=[describe(node), reason], fix=FIX, where=node.origin.source
     )
 
 
 def _not_traced(node: Node, error: Exception) -> TorchAirError:
-    why = [_shown(node), f"{type(error).__name__}: {error}"]
+    why = [describe(node), f"{type(error).__name__}: {error}"]
     if _torch_compat.traced_data_dependence(error):
         return _unsupported(node, why[1])
     return EngineCompileError(

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from torchair.engines.runtime_values import host_flags
+from torchair.engines.runtime_values import describe, host_flags
 from torchair.errors import Rejection
 from torchair.ir import DType, Graph, Node, TensorType
 
@@ -48,7 +48,7 @@ def obstacle(graph: Graph, inputs: Sequence[Any] = ()) -> tuple[Rejection, str] 
 
 def supports_node(node: Node) -> Rejection | None:
     """Why Inductor cannot run a node, or None."""
-    at = f"{node.op} (node {node.name})"
+    at = describe(node)
     if node.binds:
         return Rejection(f"the size of a result of {at} is known only when it has run", FIX)
     for value, host in zip(node.operands, host_flags(node), strict=True):

@@ -17,7 +17,7 @@ import torch
 from torchair import _torch_compat
 from torchair.config import Options
 from torchair.engines.base import BoxedExecutable
-from torchair.engines.fx_trace import trace_graph
+from torchair.engines.fx_trace import Output, trace_graph
 from torchair.engines.graph_support import FIX, obstacle, supports_graph, supports_node
 from torchair.engines.standalone import StandaloneExecutable
 from torchair.errors import EngineCompileError, ExecutionError, Rejection, TorchAirError, UnsupportedGraphError
@@ -106,8 +106,8 @@ class InductorExecutable:
         self._run: Callable[[list[Any]], Sequence[Any]] = run
         self._owner: Any = owner
         self._extra: tuple[torch.Tensor, ...] = traced.constants + ((torch.zeros(1),) if traced.has_effects else ())
-        self._fixed = traced.fixed
-        self._select = traced.outputs if traced.selects else None
+        self._used = traced.used if len(traced.used) < len(graph.inputs) else None
+        self._outputs = None if traced.returns_results else traced.outputs
         self.written = traced.written
 
     def __call__(self, *inputs: Any) -> Sequence[Any]:
@@ -120,6 +120,9 @@ class InductorExecutable:
         Raises:
             ExecutionError: An operator failed.
         """
+        handed_on = None if self._outputs is None else self._handed_on(inputs, self._outputs)
+        if self._used is not None:
+            inputs[:] = [inputs[i] for i in self._used]
         if self._extra:
             inputs += self._extra
         try:
@@ -128,9 +131,16 @@ class InductorExecutable:
             raise
         except Exception as e:
             raise self._failed(e) from e
-        if self._select is None:
+        if self._outputs is None or handed_on is None:
             return results
-        return [f if i is None else results[i] for i, f in zip(self._select, self._fixed, strict=True)]
+        return [
+            results[o.index] if o.source == "result" else handed_on[o.index] if o.source == "input" else o.value
+            for o in self._outputs
+        ]
+
+    def _handed_on(self, inputs: Sequence[Any], outputs: Sequence[Output]) -> dict[int, Any]:
+        """Inputs that are outputs."""
+        return {o.index: inputs[o.index] for o in outputs if o.source == "input"}
 
     def close(self) -> None:
         """Release the compiled code and the constants."""

@@ -17,6 +17,7 @@ from torchair.engines.output_check import check_node_results, is_opaque
 from torchair.engines.runtime_values import (
     SymbolBinder,
     constant,
+    describe,
     host_flags,
     host_numbers,
     host_tensor,
@@ -172,14 +173,14 @@ class _Run:
         except Exception as e:
             raise ExecutionError(
                 "An operator failed while the compiled graph ran",
-                why=[f"{node.op} (node {node.name}, FX node {node.origin.fx_node or '-'})", f"{type(e).__name__}: {e}"],
+                why=[describe(node), f"{type(e).__name__}: {e}"],
                 fix="Compare with eager mode: the same operator fails there too if its inputs are wrong.",
                 where=node.origin.source,
             ) from e
         if len(outputs) != len(node.outputs):
             raise ExecutionError(
                 "An operator returned another number of results than its prototype has",
-                why=f"{node.op} (node {node.name}) returned {len(outputs)}, {len(node.outputs)} are declared",
+                why=f"{describe(node)} returned {len(outputs)}, {len(node.outputs)} are declared",
                 fix="Correct the kernel, or the prototype.",
                 where=node.origin.source,
             )

@@ -21,6 +21,7 @@ from torchair.opset.torch_types import torch_dtype
 __all__ = [
     "SymbolBinder",
     "constant",
+    "describe",
     "host_flags",
     "host_numbers",
     "host_tensor",
@@ -60,6 +61,12 @@ class SymbolBinder:
         for i, d, name in self._sizes:
             bindings[name] = inputs[i].shape[d]
         return bindings
+
+
+def describe(node: Node) -> str:
+    """A node in messages: ``MyOp (node MyOp_1, FX node my_op)``, or the torch operator that it calls."""
+    op = node.call.target if node.op == "torch_call" and node.call is not None else node.op
+    return f"{op} (node {node.name}, FX node {node.origin.fx_node or '-'})"
 
 
 def constant(graph: Graph, node: Node) -> torch.Tensor:
