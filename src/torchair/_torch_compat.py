@@ -16,6 +16,9 @@ import torch
 from torch import fx
 
 __all__ = [
+    "has_fake_kernel",
+    "has_kernel",
+    "find_packet",
     "register_ordered_effect",
     "find_overload",
     "intercepting_calls",
@@ -109,16 +112,29 @@ def make_boxed(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
+@functools.cache
 def core_decompositions() -> Mapping[Any, Callable[..., Any]]:
-    """PyTorch's table of decompositions into core ATen operators."""
+    """PyTorch's table of decompositions into core ATen operators.
+
+    Made once: since 2.6 PyTorch's object collects all composite operators when it is first read, in 50 ms.
+    """
     from torch._decomp import core_aten_decompositions
 
-    return core_aten_decompositions()
+    table: Any = core_aten_decompositions()
+    return dict(table.items())
 
 
 def is_composite(op: Any) -> bool:
     """True for operators that PyTorch itself takes apart before any backend sees them (CompositeImplicitAutograd)."""
     return bool(op._can_decompose())
+
+
+_DECOMPOSING_KEYS = (torch._C.DispatchKey.CompositeImplicitAutograd, torch._C.DispatchKey.Autograd)
+
+
+def has_python_decomposition(op: Any) -> bool:
+    """Whether PyTorch decomposes an operator by a Python kernel; see :func:`python_decompositions`."""
+    return any(key in op.py_kernels for key in _DECOMPOSING_KEYS)
 
 
 @contextlib.contextmanager
@@ -129,11 +145,11 @@ def python_decompositions(instead: Mapping[Any, Callable[[Any], Any] | None]) ->
     shows them, with or without a decomposition table. ``torch.export`` changes the same attributes for the same end.
 
     Args:
-        instead: Operator to a function that makes a kernel from PyTorch's, or to None for no kernel. Operators that have
-            none stay as they are.
+        instead: Operator to a function that makes a kernel from PyTorch's, or to None for no kernel. Operators that
+            have none stay as they are.
     """
-    composite, autograd = torch._C.DispatchKey.CompositeImplicitAutograd, torch._C.DispatchKey.Autograd
-    saved = {op: op.py_kernels for op in instead if composite in op.py_kernels or autograd in op.py_kernels}
+    composite, autograd = _DECOMPOSING_KEYS
+    saved = {op: op.py_kernels for op in instead if has_python_decomposition(op)}
     try:
         for op, kernels in saved.items():
             op.py_kernels = {key: kernel for key, kernel in kernels.items() if key not in (composite, autograd)}
@@ -201,6 +217,25 @@ def find_overload(namespace: str, name: str) -> OpOverload | None:
         return None
     overload: OpOverload = getattr(getattr(torch.ops, namespace), name).default
     return overload
+
+
+def find_packet(namespace: str, name: str) -> OpOverloadPacket | None:
+    """An operator with its overloads, or None where nobody defined it."""
+    packet = getattr(getattr(torch.ops, namespace), name, None)
+    return packet if isinstance(packet, OpOverloadPacket) else None
+
+
+def has_kernel(overload: OpOverload, key: str) -> bool:
+    """Whether an operator can run on a device (``"CPU"``): by a kernel for it, or one for all devices."""
+    found = torch._C._dispatch_has_kernel_for_dispatch_key
+    return any(found(overload.name(), k) for k in (key, "CompositeExplicitAutograd", "CompositeImplicitAutograd"))
+
+
+def has_fake_kernel(overload: OpOverload) -> bool:
+    """Whether something tells the types of an operator's results."""
+    from torch._library.utils import has_fake_kernel as has
+
+    return has(overload)
 
 
 def register_ordered_effect(overload: OpOverload) -> None:

@@ -42,14 +42,18 @@ def converted_kept_whole(converted: Iterable[Any], custom: Container[Any]) -> co
 
     Resizing of images is of that kind. Models call its overload ``vec``, which becomes the one that has the converter.
     """
+    kernels = _kernels_instead(frozenset(converted))
+    return _torch_compat.python_decompositions({op: make for op, make in kernels.items() if op not in custom})
+
+
+@functools.lru_cache(maxsize=8)
+def _kernels_instead(converted: frozenset[Any]) -> dict[Any, Callable[[Any], Any] | None]:
     instead: dict[Any, Callable[[Any], Any] | None] = {}
     for op in converted:
-        if op not in custom:
-            instead[op] = None
-            vec = getattr(op.overloadpacket, "vec", None)
-            if vec is not None and vec not in custom and op is op.overloadpacket.default:
-                instead[vec] = functools.partial(_sizes_from_scales, op)
-    return _torch_compat.python_decompositions(instead)
+        instead[op] = None
+        if "vec" in op.overloadpacket.overloads():
+            instead[op.overloadpacket.vec] = functools.partial(_sizes_from_scales, op)
+    return {op: make for op, make in instead.items() if _torch_compat.has_python_decomposition(op)}
 
 
 def _sizes_from_scales(resize: Callable[..., Any], decompose: Callable[..., Any]) -> Callable[..., Any]:
