@@ -10,10 +10,18 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from torchair import core, ge, inference, llm_datadist, ops, scope
+    from torchair import configs, core, ge, inference, llm_datadist, ops, scope, tools
     from torchair.config import CompilerConfig
-    from torchair.convert import declare_supported, register_fx_node_ge_converter
+    from torchair.convert.registry import register_fx_node_ge_converter
+    from torchair.convert.supported import declare_supported
     from torchair.customop.check import check_operator
+    from torchair.later import (
+        dynamo_export,
+        npu_format_cast_via_cpu,
+        patch_for_hcom,
+        register_replacement,
+        use_internal_format_weight,
+    )
     from torchair.logs import logger
     from torchair.pipeline.backends import get_compiler, get_npu_backend
 
@@ -23,28 +31,40 @@ __version__ = "0.1.0"
 _HOMES = {
     "CompilerConfig": "torchair.config",
     "check_operator": "torchair.customop.check",
-    "declare_supported": "torchair.convert",
+    "declare_supported": "torchair.convert.supported",
+    "dynamo_export": "torchair.later",
     "get_compiler": "torchair.pipeline.backends",
     "get_npu_backend": "torchair.pipeline.backends",
     "logger": "torchair.logs",
-    "register_fx_node_ge_converter": "torchair.convert",
+    "npu_format_cast_via_cpu": "torchair.later",
+    "patch_for_hcom": "torchair.later",
+    "register_fx_node_ge_converter": "torchair.convert.registry",
+    "register_replacement": "torchair.later",
+    "use_internal_format_weight": "torchair.later",
 }
-_SUBMODULES = ("configs", "core", "ge", "inference", "llm_datadist", "ops", "scope")
+_SUBMODULES = ("configs", "core", "ge", "inference", "llm_datadist", "ops", "scope", "tools")
 
 __all__ = [
     "CompilerConfig",
     "check_operator",
+    "configs",
     "core",
     "declare_supported",
+    "dynamo_export",
     "ge",
     "get_compiler",
     "get_npu_backend",
     "inference",
     "llm_datadist",
     "logger",
+    "npu_format_cast_via_cpu",
     "ops",
+    "patch_for_hcom",
     "register_fx_node_ge_converter",
+    "register_replacement",
     "scope",
+    "tools",
+    "use_internal_format_weight",
 ]
 
 

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 __all__ = [
     "ArgumentError",
+    "ArgumentTypeError",
     "AutoConversionError",
     "ConfigFileNotFoundError",
     "ConfigTypeError",
@@ -21,8 +22,10 @@ __all__ = [
     "ConverterRegistrationError",
     "ConverterResultError",
     "EngineCompileError",
+    "EagerCallError",
     "EngineError",
     "ExecutionError",
+    "ForeignMemoryError",
     "GraphInputError",
     "IRError",
     "IRTextError",
@@ -47,6 +50,7 @@ __all__ = [
     "UnconvertedOperatorsError",
     "UnknownOptionError",
     "UnsupportedGraphError",
+    "unavailable",
 ]
 
 
@@ -209,6 +213,18 @@ class ArgumentError(TorchAirError, AssertionError, ValueError):
     code = "TA210"
 
 
+class ArgumentTypeError(TorchAirError, TypeError):
+    """A public function was called with an argument of a kind that it does not take."""
+
+    code = "TA217"
+
+
+class EagerCallError(TorchAirError, NotImplementedError):
+    """A function that only means something in a compiled graph was called outside one."""
+
+    code = "TA218"
+
+
 class NoGraphError(TorchAirError, RuntimeError):
     """A ``torchair.ge`` function was called outside a converter."""
 
@@ -323,7 +339,25 @@ class OperatorContractError(TorchAirError, RuntimeError):
     code = "TA408"
 
 
+class ForeignMemoryError(TorchAirError, RuntimeError):
+    """A tensor cannot be made over memory of somebody else."""
+
+    code = "TA409"
+
+
 class UnavailableFeatureError(TorchAirError, NotImplementedError):
     """A public feature that this version does not have."""
 
     code = "TA501"
+
+
+def unavailable(name: str, instead: str = "") -> UnavailableFeatureError:
+    """The error for a public name that exists, so that programs can be imported, and does nothing yet.
+
+    Args:
+        name: As users write it: ``torchair.inference.cache_compile``.
+        instead: What to do without it.
+    """
+    return UnavailableFeatureError(
+        "A feature is not in this version", why=f"{name} has its name here, and no implementation yet", fix=instead
+    )

@@ -196,7 +196,7 @@ class Driver:
         result = self.convert_overload(node, overload, args, node.kwargs, val)
         for made in self.builder.added[start:]:
             # What a converter makes of built-in operators says itself which of them have effects.
-            made.side_effects = made.side_effects or made.op not in operators
+            made.side_effects = made.side_effects or made.op not in (*operators, "HostInts")
         if result is _REFUSED:
             return _REFUSED
         results = tuple(result) if isinstance(result, tuple | list) and len(promised) > 1 else (result,)

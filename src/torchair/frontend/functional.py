@@ -113,13 +113,15 @@ def _explained(node: fx.Node, error: Exception) -> Exception:
     where = source_line(node)
     if _torch_compat.lacks_fake_kernel(error):
         name = node.target.name() if isinstance(node.target, OpOverload) else str(node.target).replace(".", "::", 1)
+        arguments = node.target._schema.arguments if isinstance(node.target, OpOverload) else ()
+        parameters = [argument.name for argument in arguments] or ["x"]
         return MissingFakeKernelError(
             "An operator has no fake kernel (meta function)",
             why=f"{name} was reached with fake tensors, and nothing tells the shapes and dtypes of its results",
             fix=(
                 f'@torch.library.register_fake("{name}")\n'
-                "def _(x, ...):\n"
-                "    return torch.empty_like(x)  # the shapes and dtypes of the results"
+                f"def _({', '.join(parameters)}):\n"
+                f"    return torch.empty_like({parameters[0]})  # the shapes and dtypes of the results"
             ),
             where=where,
         )

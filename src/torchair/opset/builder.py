@@ -23,6 +23,7 @@ from torchair.errors import (
     PrototypeArgumentTypeError,
 )
 from torchair.ir import Blob, Call, DType, Graph, Node, Operand, Origin, TensorType, Value
+from torchair.logs import logger
 from torchair.opset.infer import TypeInference
 from torchair.opset.operator import AscendOp
 from torchair.opset.prototype import InputSpec, Prototype
@@ -346,6 +347,8 @@ class GraphBuilder:
                 raise
             raise ArgumentError(e.what, why=e.why, fix=e.fix) from e
         self.added.append(node)
+        for key, value in self.scope.items():
+            logger.debug("Set attribute %s: %s on op: %s", key, value, node.name)
         return node
 
 

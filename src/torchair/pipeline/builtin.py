@@ -15,9 +15,12 @@ __all__ = ["find_operator", "load_converters", "load_operators", "operator_names
 
 @functools.cache
 def load_converters() -> None:
-    """Import every module of the opset and of ``torchair.convert.aten`` and its neighbors."""
+    """Import every module of the opset, of ``torchair.convert.aten`` and of its neighbors."""
     load_operators()
-    _import_all("torchair.convert.aten")
+    for package in ("torchair.convert.aten", "torchair.convert.air"):
+        _import_all(package)
+    # Custom passes may insert scope markers without importing torchair.scope.
+    importlib.import_module("torchair.torchops.scopes")
 
 
 @functools.cache

@@ -1,0 +1,1 @@
+"""Converters of our own operators, ``torch.ops.air``."""

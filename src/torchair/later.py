@@ -1,0 +1,79 @@
+"""Public names that a later version implements; they exist so that programs which import them can be read."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+import torch
+
+from torchair.errors import unavailable
+
+__all__ = [
+    "dynamo_export",
+    "npu_format_cast_via_cpu",
+    "patch_for_hcom",
+    "register_replacement",
+    "use_internal_format_weight",
+]
+
+
+def dynamo_export(
+    *args: Any,
+    model: torch.nn.Module,
+    export_path: str = "export_file",
+    export_name: str = "export",
+    dynamic: bool = False,
+    config: Any = None,
+    **kwargs: Any,
+) -> NoReturn:
+    """Write a model as an Ascend IR file; not in this version.
+
+    Raises:
+        UnavailableFeatureError: Always.
+    """
+    raise unavailable(
+        "torchair.dynamo_export", "get_npu_backend(...).graphs[i].text is the graph as text, after the first call."
+    )
+
+
+def use_internal_format_weight(model: torch.nn.Module) -> NoReturn:
+    """Store weights in the layout of the hardware; not in this version.
+
+    Raises:
+        UnavailableFeatureError: Always.
+    """
+    raise unavailable("torchair.use_internal_format_weight", "Leave the call out; results are the same.")
+
+
+def npu_format_cast_via_cpu(
+    self: torch.Tensor, acl_format: int, customize_dtype: Any = None, input_dtype: Any = None
+) -> NoReturn:
+    """Store a tensor in another layout; not in this version.
+
+    Raises:
+        UnavailableFeatureError: Always.
+    """
+    raise unavailable("torchair.npu_format_cast_via_cpu", "Leave the call out; results are the same.")
+
+
+def patch_for_hcom() -> NoReturn:
+    """Make collectives of old PyTorch versions traceable; not in this version.
+
+    Raises:
+        UnavailableFeatureError: Always.
+    """
+    raise unavailable(
+        "torchair.patch_for_hcom", "Leave the call out: PyTorch 2.6 and later trace most collectives themselves."
+    )
+
+
+def register_replacement(*args: Any, **kwargs: Any) -> NoReturn:
+    """Register a replacement of a pattern in FX graphs; not in this version.
+
+    Raises:
+        UnavailableFeatureError: Always.
+    """
+    raise unavailable(
+        "torchair.register_replacement",
+        "A custom pass edits the FX graph: config.post_grad_custom_post_pass of torchair.CompilerConfig.",
+    )

@@ -1,0 +1,1 @@
+"""What runs compiled graphs, below engines and capture."""

@@ -1,0 +1,1 @@
+"""Tools for traces of task lists (specification, F-119)."""

@@ -1,0 +1,54 @@
+"""How operators of ours are registered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from torchair import _torch_compat
+from torchair._torch_compat import OpOverload
+
+__all__ = ["define"]
+
+NAMESPACE = "air"
+
+#: A fragment: a real device plug-in may have defined operators in the same namespace.
+_library: Any = torch.library.Library(NAMESPACE, "FRAGMENT")  # type: ignore[no-untyped-call]
+
+
+def define(
+    schema: str,
+    kernel: Callable[..., Any],
+    fake: Callable[..., Any],
+    *,
+    kept: bool = False,
+    ordered: bool = False,
+    backward: Callable[..., Any] | None = None,
+) -> OpOverload:
+    """Define an operator of ours, unless it exists.
+
+    Args:
+        schema: Name, arguments and results.
+        kernel: Runs it on any device.
+        fake: Runs it on fake tensors.
+        kept: Graphs keep it although nothing reads its result.
+        ordered: Graphs keep it and its order among others that are ordered.
+        backward: ``(ctx, *gradients) -> gradients`` of its arguments.
+    """
+    name = schema.partition("(")[0]
+    found = _torch_compat.find_overload(NAMESPACE, name)
+    if found is not None:
+        return found
+    _library.define(schema)
+    _library.impl(name, kernel, "CompositeExplicitAutograd")
+    torch.library.register_fake(f"{NAMESPACE}::{name}", fake, lib=_library)
+    if backward is not None:
+        torch.library.register_autograd(f"{NAMESPACE}::{name}", backward, lib=_library)
+    overload: OpOverload = getattr(getattr(torch.ops, NAMESPACE), name).default
+    if kept or ordered:
+        torch.fx.node.has_side_effect(overload)
+    if ordered:
+        _torch_compat.register_ordered_effect(overload)
+    return overload
