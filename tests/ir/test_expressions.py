@@ -71,6 +71,7 @@ def _written_and_read(dim: Any) -> Any:
         (sympy.And(s0 > u0, u0 < 3), "And(Gt(s0, u0), Lt(u0, 3))"),
         (sympy.Mul(2, s0 + 1, evaluate=False), "@Mul(2, s0 + 1)"),
         (fn.FloorDiv(4, 2, evaluate=False), "@FloorDiv(4, 2)"),
+        (sympy.Piecewise((1, u0 < 0), (s0, True)), "Piecewise(1, Lt(u0, 0), s0, True)"),
         (sympy.oo, "oo"),
         (-sympy.oo, "-oo"),
         (sympy.Symbol("a b", integer=True, positive=True), '"a b"'),
@@ -142,9 +143,10 @@ def test_two_symbols_of_one_name_are_refused() -> None:
     )
 
 
-def test_an_unknown_function_cannot_be_written() -> None:
-    with pytest.raises(IRError, match="it contains gamma: gamma"):
-        dim_text(sympy.gamma(s0))
+def test_an_unknown_function_is_shown_and_not_read() -> None:
+    assert dim_text(2 * sympy.gamma(s0) + 1) == "2*gamma(s0) + 1"
+    with pytest.raises(IRTextError, match="'gamma' is not a function"):
+        _read("2*gamma(s0) + 1")
 
 
 @pytest.mark.parametrize(
@@ -153,6 +155,10 @@ def test_an_unknown_function_cannot_be_written() -> None:
         ("Foo(s0)", "line 1, column 19: 'Foo' is not a function"),
         ("s0//0", "line 1, column 19: this cannot be computed: division by zero"),
         ("FloorDiv(s0)", "line 1, column 19: this cannot be computed: FloorDiv takes exactly 2 arguments (1 given)"),
+        (
+            "Piecewise(s0)",
+            "line 1, column 19: this cannot be computed: Piecewise takes pairs of a number and a condition",
+        ),
         ("Max", "line 1, column 19: Max is not a symbol"),
         ("nan + 1", "line 1, column 19: nan is not a symbol"),
         ("s0 +", "line 1, column 23: found ']', expected '(', '-', '@', a name, a number, a quoted string"),

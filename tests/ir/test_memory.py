@@ -61,13 +61,14 @@ def test_constants() -> None:
           %h: int64[1]{s0} = HostInts()
           %fill: float32[2] = Fill(%c)
           %fill_n: float32[s0] = Fill(%h)
+          %empty: float32[2] = Empty()
           %random: float32[2] = Random() side_effects
           %shuffled: float32[2] = Add(%fill, %random)
           return %x
         """
     )
     assert [n.output.name for n in graph if is_constant(n.output)] == ["c", "h"]
-    assert [n.output.name for n in graph if may_become_constant(n.output)] == ["c", "fill"]
+    assert [n.output.name for n in graph if may_become_constant(n.output)] == ["c", "fill", "empty"]
     assert not is_constant(graph.inputs[0])
     assert not may_become_constant(graph.inputs[0])
 

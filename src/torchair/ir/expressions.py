@@ -60,9 +60,12 @@ FUNCTIONS: Mapping[str, Any] = {
     "And": sympy.And,
     "Or": sympy.Or,
     "Not": sympy.Not,
+    "Piecewise": sympy.Piecewise,
     "Abs": sympy.Abs,
     "floor": sympy.floor,
     "ceiling": sympy.ceiling,
+    "ITE": sympy.ITE,
+    "Xor": sympy.Xor,
     "sympy_Mod": sympy.Mod,
     "sympy_Max": sympy.Max,
     "sympy_Min": sympy.Min,
@@ -226,6 +229,10 @@ def build_call(name: str, args: Sequence[Any], *, exact: bool) -> Any:
         KeyError: The table has no such function.
         TypeError, ValueError, ArithmeticError: The function cannot be called with that.
     """
+    if name == "Piecewise":
+        if len(args) % 2:
+            raise TypeError("Piecewise takes pairs of a number and a condition")
+        args = [sympy.Tuple(*pair) for pair in zip(args[::2], args[1::2], strict=True)]
     function = FUNCTIONS[name]
     return function(*args, evaluate=False) if exact else function(*args)
 
@@ -243,11 +250,7 @@ _SUM, _PRODUCT, _SIGN, _POWER, _ATOM = range(5)
 
 
 def dim_text(dim: Dim) -> str:
-    """A size or host number as text.
-
-    Raises:
-        IRError: It is made of something that the text form does not know.
-    """
+    """A size or host number as text."""
     dim = as_dim(dim)
     if isinstance(dim, bool | int):
         return str(dim)
@@ -271,11 +274,10 @@ def _expression(e: Any) -> tuple[str, int]:
         return text, (_SIGN if text.startswith("-") else _ATOM)
     name = _NAMES.get(e.func)
     if name is None:
-        raise IRError(
-            "A size cannot be written as text",
-            why=f"it contains {e.func.__name__}: {e}",
-            fix=f"Functions that can be written: {', '.join(sorted(FUNCTIONS))}.",
-        )
+        # Shown by its name: a dump is better than an error. Reading it back is refused, with that name.
+        return f"{e.func.__name__}({', '.join(_expression(arg)[0] for arg in e.args)})" if e.args else quote(
+            str(e)
+        ), _ATOM
     if e.func(*e.args) == e:
         operators = {
             "Add": _sum,
@@ -292,7 +294,9 @@ def _expression(e: Any) -> tuple[str, int]:
 
 
 def _call(name: str, e: Any) -> str:
-    return f"{name}({', '.join(_expression(arg)[0] for arg in e.args)})"
+    # The arguments of Piecewise are pairs; they are written one after the other.
+    args = [part for pair in e.args for part in pair.args] if name == "Piecewise" else e.args
+    return f"{name}({', '.join(_expression(arg)[0] for arg in args)})"
 
 
 def _within(e: Any, binding: int) -> str:

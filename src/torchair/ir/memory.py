@@ -172,12 +172,22 @@ class Memory:
                     if self._is_put_back(reader, writer):
                         continue
                 return writer
-            if writer is reader:
-                # An operand that is written itself is no old value: the operator sees what it sees in eager mode.
-                written = {operand for _, operand in reader.writes}
-                if any(v is value and i not in written for i, v in enumerate(reader.operands)):
-                    return writer
+            if writer is reader and self._meets(value, reader):
+                return writer
         return None
+
+    def _meets(self, value: Value, node: Node) -> bool:
+        """True when a node would begin to read, by an operand that it does not write, memory that it overwrites.
+
+        Where the operand may lie in that memory already, that is meant: the operator sees what it sees in eager mode.
+        Only ``ViewCopy`` never means it, since it has to tell a write-back from a copy.
+        """
+        operands = node.operands
+        written = {operand for _, operand in node.writes}
+        if not any(v is value and i not in written for i, v in enumerate(operands)):
+            return False
+        targets = (operands[operand] for operand in written)
+        return node.op == "ViewCopy" or any(v is not None and not self.share(v, value) for v in targets)
 
     def _is_put_back(self, node: Node, writer: Node) -> bool:
         """True when all that ``writer`` wrote through views is put back one after the other, with no reader between.
@@ -281,10 +291,13 @@ def _same_numbers(a: Sequence[Value | None], b: Sequence[Value | None]) -> bool:
     )
 
 
+#: Operators whose result is part of the graph.
+_CONSTANTS = frozenset({"Const", "Constant", "HostInts"})
+
+
 def is_constant(value: Value) -> bool:
-    """True for the result of a node that reads nothing: an engine keeps one tensor for all runs."""
-    producer = value.producer
-    return producer is not None and not producer.values and not producer.side_effects
+    """True for a constant: an engine keeps one tensor for all runs."""
+    return value.producer is not None and value.producer.op in _CONSTANTS
 
 
 def may_become_constant(value: Value) -> bool:
