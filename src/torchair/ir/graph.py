@@ -162,7 +162,7 @@ class Value:
         if self.type.dtype is DType.DT_UNDEFINED:
             raise ArgumentError(
                 "The rank of a tensor is not known",
-                why=f"%{self.name} comes from {self.producer and self.producer.op}, whose results nothing has told the types of",
+                why=f"%{self.name} comes from {self.producer and self.producer.op}, and nothing has told its type",
                 fix="Decide from the converter's arguments and from meta_outputs.",
             )
         return self.type.rank

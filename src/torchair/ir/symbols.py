@@ -1,4 +1,4 @@
-"""Values of symbolic sizes: evaluate an expression of Dynamo's symbols with numbers, or with torch's symbolic numbers."""
+"""Values of symbolic sizes: evaluates expressions of Dynamo's symbols with numbers, or torch's symbolic numbers."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ def evaluate(dim: Dim, bindings: Mapping[str, Any]) -> Any:
         if dim.name in bindings:
             return bindings[dim.name]
         raise _unbound(dim, [dim.name])
-    missing = sorted(s.name for s in dim.free_symbols if s.name not in bindings)  # type: ignore[attr-defined]
+    missing = sorted(s.name for s in dim.free_symbols if s.name not in bindings)
     if missing:
         raise _unbound(dim, missing)
-    env = {s: bindings[s.name] for s in dim.free_symbols}  # type: ignore[attr-defined]
-    return sympy_interp(PythonReferenceAnalysis, env, dim)  # type: ignore[arg-type]
+    env = {s: bindings[s.name] for s in dim.free_symbols}
+    return sympy_interp(PythonReferenceAnalysis, env, dim)
 
 
 def evaluate_all(dims: Sequence[Dim], bindings: Mapping[str, Any]) -> list[Any]:
@@ -47,5 +47,5 @@ def _unbound(dim: Dim, missing: Sequence[str]) -> ShapeError:
     return ShapeError(
         "A symbolic size has no value",
         why=f"{dim} needs {', '.join(missing)}, which no input of the graph gives",
-        fix="This is a defect of TorchAir if the graph came from torch.compile; please report it with the graph's text form.",
+        fix="If the graph came from torch.compile, this is a defect of TorchAir; please report it with the graph.",
     )

@@ -172,10 +172,10 @@ def as_dim(value: Dim) -> Dim:
         return value
     if value is sympy.true or value is sympy.false:
         return value is sympy.true
-    if value.is_Integer:  # type: ignore[attr-defined]
-        return int(value)  # type: ignore[call-overload, no-any-return]
-    if value.is_Float or value.is_Rational:  # type: ignore[attr-defined]
-        return float(value)  # type: ignore[arg-type]
+    if value.is_Integer:
+        return int(value)
+    if value.is_Float or value.is_Rational:
+        return float(value)
     return value
 
 
@@ -228,7 +228,7 @@ class TensorType:
         found: set[sympy.Symbol] = set()
         for d in (*self.shape, *(self.content or ())):
             if isinstance(d, sympy.Basic):
-                found |= d.free_symbols  # type: ignore[arg-type]
+                found |= d.free_symbols
         return frozenset(found)
 
     def with_content(self, content: Iterable[Dim] | None) -> TensorType:
