@@ -83,7 +83,7 @@ FORWARD = {"logsigmoid": "LogSigmoid", "silu": "Swish", "mish": "Mish", "softplu
 
 def one_each(names: Iterable[str], x: torch.Tensor) -> list[torch.Tensor]:
     """Activations of rows of ``x``, whose gradients then do not add up."""
-    return [ACTIVATIONS[name](row) for name, row in zip(names, x.unbind(), strict=False)]
+    return [ACTIVATIONS[name](x[i]) for i, name in enumerate(names)]
 
 
 def rows(dtype: torch.dtype) -> torch.Tensor:

@@ -25,6 +25,7 @@ from torchair.errors import Rejection
 from torchair.ir import DType, Value
 from torchair.opset.comparison import IsNan, Less, SelectV2
 from torchair.opset.complex_number import ComplexAbs
+from torchair.opset.creation import Fill
 from torchair.opset.elementwise import (
     Abs,
     Acos,
@@ -383,6 +384,8 @@ def clamp(self: Value, min: Any = None, max: Any = None, *, meta_outputs: Tensor
 
 
 def _clamp(x: Value, low: Any, high: Any, dtype: DType) -> Value:
+    if any(isinstance(bound, float) and math.isnan(bound) for bound in (low, high)):
+        return Fill(list(x.shape), promote(math.nan, dtype))
     limits = (torch.finfo if dtype.is_floating_point else torch.iinfo)(torch_dtype(dtype))
     unbounded = (-torch.inf, torch.inf) if dtype.is_floating_point else (limits.min, limits.max)
     bounds = [promote(given, dtype, checked=True) if given is not None else promote(free, dtype)
