@@ -37,13 +37,17 @@ def _draws(op: Any) -> bool:
     return torch.Tag.nondeterministic_seeded in op.tags and not _torch_compat.is_composite(op)
 
 
-def converted_kept_whole(converted: Iterable[Any], custom: Container[Any]) -> contextlib.AbstractContextManager[None]:
+def converted_kept_whole(
+    converted: Iterable[Any], custom: Mapping[Any, Callable[..., Any]]
+) -> contextlib.AbstractContextManager[None]:
     """While AOTAutograd traces: PyTorch's decompositions outside its tables leave converted operators whole.
 
     Resizing of images is of that kind. Models call its overload ``vec``, which becomes the one that has the converter.
+    The user's decompositions win here, too.
     """
-    kernels = _kernels_instead(frozenset(converted))
-    return _torch_compat.python_decompositions({op: make for op, make in kernels.items() if op not in custom})
+    instead = dict(_kernels_instead(frozenset(converted)))
+    instead.update((op, lambda _, function=function: function) for op, function in custom.items())
+    return _torch_compat.python_decompositions(instead)
 
 
 @functools.lru_cache(maxsize=8)
