@@ -255,3 +255,10 @@ def test_weights_replaced_and_updated_in_place_are_seen() -> None:
         torch.testing.assert_close(compiled(x), model(x))
         model.weight = nn.Parameter(torch.randn(2, 2))
         torch.testing.assert_close(compiled(x), model(x))
+
+
+def test_frozen_parameters_are_a_promise() -> None:
+    config = torchair.CompilerConfig()
+    config.experimental_config.frozen_parameter = True
+    with pytest.warns(UserWarning, match="promises that parameters keep their addresses"):
+        torchair.get_npu_backend(compiler_config=config)

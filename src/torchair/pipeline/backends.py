@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import warnings
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -66,6 +67,12 @@ def get_npu_backend(
     """
     config = CompilerConfig() if compiler_config is None else compiler_config
     warn_inapplicable(config, stacklevel=2)
+    if config.experimental_config.frozen_parameter:
+        warnings.warn(
+            "config.experimental_config.frozen_parameter = True promises that parameters keep their addresses; "
+            "do not move or replace them while the compiled model is in use.",
+            stacklevel=2,
+        )
     return Backend(_backend, compiler_config=config, custom_decompositions=dict(custom_decompositions or {}))
 
 
