@@ -95,6 +95,14 @@ def test_lists_of_numbers_in_a_tensor() -> None:
     assert all(torch.equal(a, b) for a, b in zip(got, wanted, strict=True))
 
 
+def test_rounding_modes() -> None:
+    op = foreach.ForeachRoundOffNumber
+    (rounded,) = run(op, [torch.tensor([1.5, 2.5, -1.2])], 1)
+    assert rounded.tolist() == [2.0, 2.0, -1.0]
+    with pytest.raises(ValueError, match="roundMode is 4; the modes with a meaning here are 1, 2, 3, 5"):
+        run(op, [torch.ones(2)], [4])
+
+
 # --- sizes ---
 
 S0, S1 = (sympy.Symbol(name, integer=True, positive=True) for name in ("s0", "s1"))

@@ -150,8 +150,12 @@ def ForeachRoundOffNumber(x: Sequence[Value], roundMode: Value) -> list[Value]:
 
 @ForeachRoundOffNumber.lower
 def _(x: Sequence[Tensor], roundMode: Any) -> list[Tensor]:
-    function = ROUNDING_MODES[_only(roundMode)]
-    return [function(t) for t in x]
+    mode = _only(roundMode)
+    if mode not in ROUNDING_MODES:
+        raise ValueError(
+            f"roundMode is {mode}; the modes with a meaning here are {', '.join(map(str, ROUNDING_MODES))}"
+        )
+    return [ROUNDING_MODES[mode](t) for t in x]
 
 
 @ascend_op(outputs=_Y, scalar=HostInts, source=_SOURCE)
