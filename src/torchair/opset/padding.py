@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TypeAlias
 
 import torch
 from torch import Tensor
@@ -19,7 +18,9 @@ _PAD = "CANN op_proto: pad_ops.h"
 
 aten = torch.ops.aten
 
-_FORWARD: dict[tuple[str, int], Callable[..., Any]] = {
+_Kernel: TypeAlias = Callable[..., Tensor]
+
+_FORWARD: dict[tuple[str, int], _Kernel] = {
     ("reflect", 1): aten.reflection_pad1d.default,
     ("reflect", 2): aten.reflection_pad2d.default,
     ("reflect", 3): aten.reflection_pad3d.default,
@@ -27,7 +28,7 @@ _FORWARD: dict[tuple[str, int], Callable[..., Any]] = {
     ("edge", 2): aten.replication_pad2d.default,
     ("edge", 3): aten.replication_pad3d.default,
 }
-_BACKWARD: dict[tuple[str, int], Callable[..., Any]] = {
+_BACKWARD: dict[tuple[str, int], _Kernel] = {
     ("reflect", 1): aten.reflection_pad1d_backward.default,
     ("reflect", 2): aten.reflection_pad2d_backward.default,
     ("reflect", 3): aten.reflection_pad3d_backward.default,
@@ -87,12 +88,12 @@ def PadV3Grad(x: Value, paddings: Value, *, mode: str = "reflect", paddings_cont
 @PadV3Grad.lower
 def _(x: Tensor, paddings: Sequence[int], *, mode: str, paddings_contiguous: bool) -> Tensor:
     pairs = _pairs(paddings, contiguous=paddings_contiguous)
-    count = _padded_dimensions(pairs)
-    kernel = _kernel(_BACKWARD, mode, count)
-    grad, flat = _batched(x, pairs, count)
-    tail = [size - sum(pair) for size, pair in zip(x.shape[-count:], pairs[-count:], strict=True)]
-    padded: Tensor = kernel(grad, grad.new_empty([*grad.shape[:2], *tail]), flat)
-    return padded.reshape([*x.shape[:-count], *tail])
+    sizes = [size - before - after for size, (before, after) in zip(x.shape, pairs, strict=True)]
+    kernel, flat = _kernel(_BACKWARD, mode, pairs)
+    if len(flat) == 2 * x.dim():
+        return kernel(x.unsqueeze(0), x.new_empty([1, *sizes]), flat).squeeze(0)
+    gradient: Tensor = kernel(x, x.new_empty(sizes), flat)
+    return gradient
 
 
 def _pairs(paddings: Sequence[int], *, contiguous: bool) -> list[tuple[int, int]]:
@@ -104,28 +105,22 @@ def _pairs(paddings: Sequence[int], *, contiguous: bool) -> list[tuple[int, int]
 
 
 def _padded(x: Tensor, pairs: Sequence[tuple[int, int]], mode: str) -> Tensor:
-    count = _padded_dimensions(pairs)
-    batched, flat = _batched(x, pairs, count)
-    y: Tensor = _kernel(_FORWARD, mode, count)(batched, flat)
-    return y.reshape([*x.shape[:-count], *y.shape[2:]])
+    kernel, flat = _kernel(_FORWARD, mode, pairs)
+    if len(flat) == 2 * x.dim():
+        return kernel(x.unsqueeze(0), flat).squeeze(0)
+    y: Tensor = kernel(x, flat)
+    return y
 
 
-def _kernel(table: dict[tuple[str, int], Callable[..., Any]], mode: str, count: int) -> Callable[..., Any]:
+def _kernel(
+    table: dict[tuple[str, int], _Kernel], mode: str, pairs: Sequence[tuple[int, int]]
+) -> tuple[_Kernel, list[int]]:
+    """torch's kernel for a mode, and the paddings as it takes them: for 1 to 3 trailing dimensions, the last one first.
+
+    It takes one or two dimensions before these.
+    """
+    padded = [not all(is_literal(n, 0) for n in pair) for pair in pairs]
+    count = max(len(pairs) - (padded.index(True) if any(padded) else len(pairs)), len(pairs) - 2, 1)
     if (mode, count) not in table:
         raise ValueError(f"mode must be 'reflect' or 'edge' and at most 3 dimensions padded, not {mode!r} and {count}")
-    return table[mode, count]
-
-
-def _padded_dimensions(pairs: Sequence[tuple[int, int]]) -> int:
-    """Number of trailing dimensions up to the first one that is padded, at least one."""
-    for i, pair in enumerate(pairs):
-        if not all(is_literal(n, 0) for n in pair):
-            return len(pairs) - i
-    return 1
-
-
-def _batched(x: Tensor, pairs: Sequence[tuple[int, int]], count: int) -> tuple[Tensor, list[int]]:
-    """``x`` as ``[batch, 1, ...]`` with the padded dimensions last, and their paddings as torch's kernels take them."""
-    lead = x.shape[: x.dim() - count]
-    flat = [n for pair in reversed(pairs[len(pairs) - count :]) for n in pair]
-    return x.reshape([math.prod(lead), 1, *x.shape[x.dim() - count :]]), flat
+    return table[mode, count], [n for pair in reversed(pairs[len(pairs) - count :]) for n in pair]
