@@ -15,74 +15,53 @@ from torch import fx
 from torch.fx import traceback
 
 from torchair import _torch_compat
-from torchair._torch_compat import OpOverload
+from torchair._torch_compat import OpOverload, OpOverloadPacket
 from torchair.errors import MissingFakeKernelError, MutationError, TorchAirError
 from torchair.frontend.source_lines import source_line
 
 __all__ = ["functional_graph"]
 
 
-def functional_graph(gm: fx.GraphModule, inputs: Sequence[Any]) -> fx.GraphModule:
+def functional_graph(gm: fx.GraphModule, inputs: Sequence[Any]) -> tuple[fx.GraphModule, tuple[str, ...]]:
     """The graph itself when it is functional and typed, else what tracing it again gives.
 
     Args:
         inputs: One argument for each placeholder, real or fake.
 
+    Returns:
+        The graph, and the names of the parameters and buffers of ``gm`` that are inputs of it after the others: what a
+        graph holds may change between calls, and the graph may write it.
+
     Raises:
         MissingFakeKernelError: An operator has no fake kernel, so its result types are not known.
-        MutationError: The graph writes a tensor that it holds (a buffer); or PyTorch cannot functionalize an operator.
+        MutationError: PyTorch cannot make the graph functional.
     """
     nodes = list(gm.graph.nodes)
+    held = dict([*gm.named_parameters(), *gm.named_buffers()])
     modes = _torch_compat.fake_modes(n.meta.get("val") for n in nodes)
-    if len(modes) < 2 and all(_is_plain(node) for node in nodes):
-        return gm
+    if len(modes) < 2 and not held and all(_is_plain(node) for node in nodes):
+        return gm, ()
     metas = [n.meta.get("val") for n in nodes if n.op == "placeholder"]
     given_modes = _torch_compat.fake_modes([*metas, *inputs])
     # make_fx without fake inputs gives each value a mode of its own; such types cannot be used together.
     fake_mode = given_modes[0] if len(given_modes) == 1 else _torch_compat.new_fake_mode()
     fakes = [_fake(fake_mode, meta, given) for meta, given in zip(metas, inputs, strict=True)]
-    # What the graph holds becomes inputs for a while, so that it is seen when one is written.
-    held = dict([*gm.named_parameters(), *gm.named_buffers()])
     lifted = [fake_mode.from_tensor(tensor.detach(), static_shapes=True) for tensor in held.values()]
     module = _Traced(gm)
 
     def program(*args: Any) -> tuple[Sequence[Any], Mapping[int, Any]]:
         values = dict(zip((f"gm.{name}" for name in held), args[len(fakes) :], strict=True))
         outputs = torch.func.functional_call(module, values, args[: len(fakes)])
-        return (outputs if isinstance(outputs, list | tuple) else [outputs]), {}
+        return _leaves(outputs), {}
 
     with traceback.preserve_node_meta():
         traced = _torch_compat.trace_functional(program, [*fakes, *lifted], fake_mode, {})
-    _hold(traced, len(fakes), held)
-    return traced
+    return traced, tuple(held)
 
 
-def _hold(gm: fx.GraphModule, count: int, held: Mapping[str, torch.Tensor]) -> None:
-    """Turn the inputs after the first ``count`` back into tensors that the graph holds.
-
-    Raises:
-        MutationError: One of them is written.
-    """
-    placeholders = gm.graph.find_nodes(op="placeholder")[count:]
-    names = dict(zip(placeholders, held, strict=True))
-    written = [
-        names[n.args[0]] for n in gm.graph.nodes if n.target is torch.ops.aten.copy_.default and n.args[0] in names
-    ]
-    if written:
-        raise MutationError(
-            "A graph cannot be made functional",
-            why=f"it writes tensors that it holds: {', '.join(dict.fromkeys(written))}",
-            fix="Give get_compiler a graph from aot_module_simplified, or pass what the graph writes as an input.",
-        )
-    for placeholder, name in names.items():
-        attribute = f"held_{name.replace('.', '_')}"
-        gm.register_buffer(attribute, held[name].detach())
-        with gm.graph.inserting_before(placeholder):
-            node = gm.graph.get_attr(attribute)
-            node.meta = placeholder.meta
-        placeholder.replace_all_uses_with(node)
-        gm.graph.erase_node(placeholder)
-    gm.recompile()
+def _leaves(value: Any) -> list[Any]:
+    """The outputs of a graph as AOTAutograd returns them: a flat list."""
+    return [leaf for v in value for leaf in _leaves(v)] if isinstance(value, list | tuple) else [value]
 
 
 class _Traced(torch.nn.Module):
@@ -112,8 +91,10 @@ class _Tracer(fx.Interpreter):
 def _explained(node: fx.Node, error: Exception) -> Exception:
     where = source_line(node)
     if _torch_compat.lacks_fake_kernel(error):
-        name = node.target.name() if isinstance(node.target, OpOverload) else str(node.target).replace(".", "::", 1)
-        arguments = node.target._schema.arguments if isinstance(node.target, OpOverload) else ()
+        target = node.target
+        overload = getattr(target, target.overloads()[0]) if isinstance(target, OpOverloadPacket) else target
+        name = overload.name() if isinstance(overload, OpOverload) else str(target)
+        arguments = overload._schema.arguments if isinstance(overload, OpOverload) else ()
         parameters = [argument.name for argument in arguments] or ["x"]
         return MissingFakeKernelError(
             "An operator has no fake kernel (meta function)",
@@ -131,15 +112,17 @@ def _explained(node: fx.Node, error: Exception) -> Exception:
             f"node {node.name}, {node.target}",
             f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}",
         ],
-        fix="Give get_compiler a graph from aot_module_simplified, or pass what the graph writes as an input.",
+        fix="Give get_compiler a graph from aot_module_simplified.",
         where=where,
     )
 
 
 def _is_plain(node: fx.Node) -> bool:
     """True for nodes as AOTAutograd leaves them."""
-    if node.op in ("placeholder", "output", "get_attr"):
-        return node.op != "placeholder" or "val" in node.meta
+    if node.op == "output":
+        return isinstance(node.args[0], list | tuple)
+    if node.op in ("placeholder", "get_attr"):
+        return node.op == "get_attr" or "val" in node.meta
     if node.op != "call_function":
         return False
     if "val" not in node.meta and node.target is not operator.getitem:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import operator
 import warnings
 import weakref
 from collections.abc import Callable, Mapping, Sequence
@@ -88,12 +89,16 @@ def get_compiler(
 
     def compiler(gm: fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
         load_converters()
-        compiled = compile_graph(functional_graph(gm, example_inputs), example_inputs, _options(config), config)
+        functional, names = functional_graph(gm, example_inputs)
+        held = [operator.attrgetter(name) for name in names]
+        inputs = [*example_inputs, *(get(gm) for get in held)]
+        compiled = compile_graph(functional, inputs, _options(config), config)
 
         def run(*args: Any) -> Sequence[Any]:
+            flat = [*args, *(get(gm) for get in held)]
             if isinstance(compiled, CompiledGraph):
-                compiled.check(args)
-            return compiled(list(args))
+                compiled.check(flat)
+            return compiled(flat)
 
         return run
 

@@ -32,7 +32,7 @@ def npu_print(*args: Any, summarize_size: int = 3, tensor_detail: bool = False) 
         if isinstance(arg, torch.Tensor):
             tensors.append(arg)
         elif isinstance(arg, str | bool | float | int):
-            parts.append(str(arg))
+            parts.append(str(_constant(arg)))
         else:
             refuse_type(
                 "npu_print takes tensors, strings, bools, floats and ints",
@@ -66,5 +66,13 @@ def npu_print(*args: Any, summarize_size: int = 3, tensor_detail: bool = False) 
     placeholder = "{}"
     while any(placeholder in part for part in parts):
         placeholder = "{" + placeholder + "}"
-    template = " ".join(placeholder if isinstance(arg, torch.Tensor) else str(arg) for arg in args)
+    texts = iter(parts)
+    template = " ".join([placeholder if isinstance(arg, torch.Tensor) else next(texts) for arg in args])
     print_(tensors, template, placeholder, summarize_size, tensor_detail)
+
+
+def _constant(arg: str | bool | float) -> str | bool | float:
+    """A number of the traced function as it is now: text is made while tracing, and a graph is compiled for it."""
+    if torch.compiler.is_compiling() and isinstance(arg, int | float) and not isinstance(arg, bool):
+        return torch.fx.experimental.symbolic_shapes.guard_scalar(arg)  # Dynamo has loaded this module
+    return arg

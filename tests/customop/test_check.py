@@ -1,0 +1,281 @@
+"""``torchair.check_operator``: one row for each deliverable."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from tests.custom_operators import define, ops
+from tests.ge.building import declared
+from torch import Tensor
+
+import torchair
+from torchair import ge
+from torchair.convert import converters
+from torchair.errors import ArgumentTypeError
+from torchair.opset.kernels import kernels
+
+
+def numbers(*shape: int) -> Tensor:
+    return torch.arange(float(torch.Size(shape).numel())).reshape(shape)
+
+
+def like(x: Tensor, *_) -> Tensor:
+    return torch.empty_like(x)
+
+
+def statuses(report) -> dict[str, str]:
+    return {row.deliverable: row.status for row in report.rows}
+
+
+def row(report, deliverable: str):
+    (found,) = [r for r in report.rows if r.deliverable == deliverable]
+    return found
+
+
+READY = {
+    "schema": "pass",
+    "eager kernel (cpu)": "pass",
+    "meta function": "pass",
+    "functionalization": "not needed",
+    "IR prototype": "not needed",
+    "converter": "not needed",
+    "agreement of the modes": "pass",
+}
+
+
+def test_an_operator_that_is_ready() -> None:
+    report = torchair.check_operator(ops.my_op, numbers(2, 3), None, [numbers(2, 3)], 0.5, 2)
+    found = statuses(report)
+    found.pop("eager kernel (cuda)", None)
+    assert found == READY
+    assert report.ok
+    assert "MyOp(x, y?, z[]; attr1: Float, attr2: Int) -> (out0)" in row(report, "IR prototype").why
+
+
+def test_an_operator_in_place_that_is_ready() -> None:
+    x = numbers(2, 3)
+    report = torchair.check_operator(ops.my_inplace, x, numbers(2, 3))
+    assert statuses(report)["functionalization"] == "pass"
+    assert report.ok
+    assert torch.equal(x, numbers(2, 3))  # the sample is not changed
+
+
+@pytest.mark.parametrize(
+    "op",
+    [ops.my_inplace, ops.my_inplace.default, "custom_operators::my_inplace", "custom_operators::my_inplace.default"],
+)
+def test_ways_to_name_an_operator(op) -> None:
+    assert torchair.check_operator(op).operator == str(ops.my_inplace.default._schema)
+
+
+def test_operators_of_torch_library() -> None:
+    @torch.library.custom_op("custom_operators_check::doubled", mutates_args=())
+    def doubled(x: Tensor) -> Tensor:
+        return x * 2
+
+    report = torchair.check_operator(doubled, numbers(3))
+    assert statuses(report)["meta function"] == "missing"
+    doubled.register_fake(like)
+    assert torchair.check_operator(doubled, numbers(3)).ok
+
+
+@pytest.mark.parametrize(
+    ("op", "words"),
+    [
+        (torch.ops.aten.add, "aten.add has the overloads Tensor"),
+        (torch.add, "is a builtin_function_or_method"),
+        ("custom_operators::no_such_thing", "no operator 'custom_operators::no_such_thing' is defined"),
+        ("my_inplace", "no operator 'my_inplace' is defined"),
+        ("custom_operators::my_inplace.out", "has no overload 'out'"),
+        (3, "3 is a int"),
+    ],
+)
+def test_what_is_no_operator(op, words) -> None:
+    with pytest.raises(TypeError, match="check_operator takes one operator overload") as caught:
+        torchair.check_operator(op)
+    assert isinstance(caught.value, ArgumentTypeError)
+    assert words in str(caught.value)
+
+
+def test_without_sample_arguments() -> None:
+    report = torchair.check_operator(ops.two)
+    assert row(report, "meta function").why == "not compared with the kernel, which did not run"
+    assert row(report, "agreement of the modes").status == "not needed"
+    assert report.ok
+
+
+define("check_no_kernel(Tensor x, int n) -> Tensor", None, lambda x, n: like(x))
+define("check_no_meta(Tensor x) -> Tensor", lambda x: x + 1)
+define("check_wrong_meta(Tensor x) -> Tensor", lambda x: x.sum(0), like)
+define("check_writes(Tensor x) -> Tensor", lambda x: x.add_(1) * 2, like)
+define("check_returns(Tensor(a!) x) -> Tensor(a!)", lambda x: x.add_(1), lambda x: x)
+define("check_lists(Tensor(a!) x) -> Tensor[]", lambda x: [x.add_(1) * 2], lambda x: [like(x)])
+define("check_raises(Tensor x) -> Tensor", lambda x: x.nothing, like)
+define("check_late_tensor(float f, Tensor x) -> Tensor", lambda f, x: x * f, lambda f, x: like(x))
+define("sub(Tensor x, Tensor y) -> Tensor", lambda x, y: x + y, lambda x, y: like(x))
+
+
+@pytest.mark.parametrize(
+    ("op", "args", "deliverable", "status", "why", "fix"),
+    [
+        (ops.check_no_kernel, (numbers(3), 2), "eager kernel (cpu)", "missing", "no kernel of", "def _(x, n):"),
+        (
+            ops.check_no_meta,
+            (numbers(3),),
+            "meta function",
+            "missing",
+            "nothing tells the shapes",
+            '@torch.library.register_fake("custom_operators::check_no_meta")',
+        ),
+        (
+            ops.check_wrong_meta,
+            (numbers(2, 3),),
+            "meta function",
+            "wrong",
+            "result 0 has shape [3], its fake kernel promises [2, 3]",
+            "Correct the kernel, or its fake kernel.",
+        ),
+        (
+            ops.check_writes,
+            (numbers(3),),
+            "schema",
+            "wrong",
+            "it writes the argument 'x', and its schema does not say so: Tensor(a!)",
+            "Mark what the kernel writes",
+        ),
+        (ops.check_returns, (), "schema", "wrong", "an operator must not return what it writes", "Return nothing"),
+        (ops.check_returns, (), "functionalization", "wrong", "see the schema", ""),
+        (ops.check_lists, (), "schema", "wrong", "result 0 is of type List[Tensor]", "Return tensors one by one"),
+        (
+            ops.check_raises,
+            (numbers(3),),
+            "eager kernel (cpu)",
+            "wrong",
+            "it raised AttributeError",
+            "Check the sample",
+        ),
+        (ops.check_late_tensor, (), "schema", "pass", "tensors do not all stand before other arguments", ""),
+        (ops.scaled, (), "converter", "missing", "argument 'factor' is of type Scalar", "def convert_scaled"),
+        (ops.sub, (), "IR prototype", "pass", "Sub(x1, x2) -> (y), built-in", ""),
+        (ops.sub, (numbers(3), numbers(3)), "agreement of the modes", "wrong", "result 0 differs", "Compare"),
+    ],
+)
+def test_rows_that_tell_what_is_to_be_done(op, args, deliverable, status, why, fix) -> None:
+    report = torchair.check_operator(op, *args)
+    found = row(report, deliverable)
+    assert (found.status, why in found.why, fix in found.fix) == (status, True, True), found
+    assert report.ok == (status == "pass")
+
+
+def test_a_declared_prototype() -> None:
+    with declared(lambda: ge.declare_op("MyOp", inputs=["x"], outputs=["y"])):
+        report = torchair.check_operator(ops.my_op, numbers(3), None, [], 0.5, 2)
+        assert row(report, "IR prototype").status == "wrong"
+        assert "it has 3 tensor arguments (x, y, z), MyOp has 1 input (x)" in row(report, "IR prototype").why
+        assert row(report, "converter").status == "missing"
+        assert "AutoConversionError" not in str(report)
+    with declared(lambda: ge.declare_op("Two", inputs=["x"], outputs=["a", "b"])):
+        ge.register_kernel("Two")(lambda x: (x + 1, x.sum(-1)))
+        try:
+            report = torchair.check_operator(ops.two, numbers(2, 3))
+        finally:
+            kernels.forget("Two")
+        assert row(report, "IR prototype").why == "Two(x) -> (a, b), declared, has a kernel of its own"
+        assert report.ok
+
+
+def test_a_kernel_that_disagrees() -> None:
+    ge.register_kernel("Two")(lambda x: (x + 2, x.sum(-1)))
+    try:
+        report = torchair.check_operator(ops.two, numbers(2, 3))
+    finally:
+        kernels.forget("Two")
+    assert row(report, "agreement of the modes").status == "wrong"
+    assert "result 0 differs between GE mode and eager mode" in row(report, "agreement of the modes").why
+
+
+def test_a_converter() -> None:
+    @torchair.register_fx_node_ge_converter(ops.scaled.default)
+    def convert_scaled(x, factor):
+        return ge.Mul(x, factor)
+
+    try:
+        report = torchair.check_operator(ops.scaled, numbers(3), 2.5)
+    finally:
+        converters.forget(ops.scaled.default)
+    assert row(report, "converter").why == "registered: convert_scaled"
+    assert row(report, "IR prototype").why == "a converter chooses the IR operator"
+    assert report.ok
+    assert row(torchair.check_operator(torch.ops.aten.sin.default), "converter").why == "built-in"
+
+
+def test_nothing_is_left_behind() -> None:
+    """No compile of the user's is dropped, and the next one works."""
+    compiled = torch.compile(lambda x: ops.two(x), backend=torchair.get_npu_backend(), fullgraph=True)
+    torchair.check_operator(ops.check_no_meta, numbers(3))
+    torchair.check_operator(ops.check_raises, numbers(3))
+    with torch.no_grad():
+        assert len(compiled(numbers(2, 3))) == 2
+
+
+def test_it_prints_well() -> None:
+    report = torchair.check_operator(ops.check_no_meta)
+    assert str(report) == (
+        "custom_operators::check_no_meta(Tensor x) -> Tensor\n"
+        "  schema                  pass\n"
+        "  eager kernel (cpu)      pass\n"
+        "  meta function           missing     nothing tells the shapes and dtypes of its results\n"
+        "\n"
+        '      @torch.library.register_fake("custom_operators::check_no_meta")\n'
+        "      def _(x):\n"
+        "          return torch.empty_like(x)  # the shapes and dtypes of the results\n"
+        "\n"
+        "  functionalization       not needed  it writes no argument\n"
+        "  IR prototype            not needed  No AscendIR CheckNoMeta was found to be registered.\n"
+        "                                      here it is derived: CheckNoMeta(x) -> (out0)\n"
+        "                                      a device needs one, from an operator project; so does "
+        "require_prototype\n"
+        "\n"
+        "      Declare it, to be told here what would differ:\n"
+        "\n"
+        "      torchair.ge.declare_op(\n"
+        '          "CheckNoMeta",\n'
+        '          inputs={"x": "required"},\n'
+        '          outputs=["out0"],\n'
+        "      )\n"
+        "\n"
+        "  converter               not needed  the operator is converted automatically\n"
+        "  agreement of the modes  not needed  no sample arguments were given\n"
+        "\n"
+        "      Pass the arguments of one call.\n"
+        "\n"
+        "  not ready for graph mode"
+    )
+
+
+@pytest.mark.parametrize(
+    ("op", "args"),
+    [
+        (ops.my_op, (numbers(2, 3), None, [numbers(2, 3)], 0.5, 2)),
+        (ops.my_op, (numbers(2, 3), numbers(2, 3), [], 0.5, 2)),
+        (ops.my_inplace, (numbers(2, 3), numbers(2, 3))),
+        (ops.accumulate, (numbers(2, 3), numbers(2, 3))),
+        (ops.exchange, (numbers(2, 3), numbers(2, 3))),
+        (ops.fill_all, ([numbers(2), numbers(3)], 1.5)),
+        (ops.write_some, (None, numbers(3), [numbers(3)])),
+        (ops.two, (numbers(2, 3),)),
+        (ops.pieces, (numbers(2, 3), 3)),
+        (ops.mixed, (numbers(2, 3), 2)),
+        (ops.positive, (numbers(2, 3) - 2,)),
+        (ops.attributes, (numbers(2), 1, 2.0, True, "a", [1], [1.0], [True])),
+        (ops.placed, (numbers(2), torch.float64)),
+        (ops.scaled, (numbers(2), 2.5)),
+        (ops.sized, (numbers(2), 3, [2, 2])),
+        (ops.gathered, ([numbers(2), None], None)),
+    ],
+)
+def test_the_operators_of_the_tests_are_correct(op, args) -> None:
+    """PyTorch's own check of custom operators, on every example."""
+    torch.library.opcheck(op.default, args, test_utils=("test_schema", "test_faketensor"))
+    if op not in (ops.scaled, ops.positive, ops.gathered):
+        assert torchair.check_operator(op, *args).ok

@@ -1,0 +1,126 @@
+"""Every public name resolves, upstream's paths included, and what is not there yet says so."""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+
+import pytest
+import torch
+
+import npugraph_ex
+import torchair
+from torchair.errors import UnavailableFeatureError
+
+#: Source: feature specification, F-01.
+NAMES = {
+    "torchair": (
+        "CompilerConfig get_npu_backend get_compiler dynamo_export use_internal_format_weight npu_format_cast_via_cpu "
+        "logger register_fx_node_ge_converter patch_for_hcom register_replacement check_operator declare_supported"
+    ),
+    "torchair.ge": (
+        "custom_op Const Cast Clone DataType Format Tensor TensorSpec attr declare_op register_kernel Shape Add"
+    ),
+    "torchair.ge.attr": (
+        "Bool DataType Float Int ListBool ListDataType ListFloat ListInt ListListFloat ListListInt ListStr Str"
+    ),
+    "torchair.inference": "cache_compile readable_cache set_dim_gears",
+    "torchair.ops": (
+        "npu_print record wait npu_fused_infer_attention_score npu_fused_infer_attention_score_v2 "
+        "npu_create_tagged_event npu_tagged_event_record npu_tagged_event_wait npu_record_tagged_stream"
+    ),
+    "torchair.scope": "npu_stream_switch npu_wait_tensor super_kernel limit_core_num op_never_timeout data_dump",
+    "torchair.llm_datadist": "create_npu_tensors",
+    "torchair.configs.compiler_config": "CompilerConfig",
+    "torchair.core.utils": "logger EVENT_LEVEL",
+    "torchair.tools.gegraph_check.align_trace": "align_trace_json",
+    "torchair.tools.gegraph_check.deadlock_check": "deadlock_check",
+    "torchair.tools.gegraph_check.filter_operators": "filter_comm_ops",
+    "npugraph_ex": (
+        "CompilerConfig compile_fx get_npu_backend get_compiler register_replacement logger inference scope"
+    ),
+    "npugraph_ex.inference": "cache_compile readable_cache",
+    "npugraph_ex.scope": "limit_core_num",
+    "torchair._ge_concrete_graph.fx2ge_converter": "register_fx_node_ge_converter declare_supported",
+    "torchair._ge_concrete_graph.supported_declaration": "Support F32 F16 BF16 F64 I8 I16 I32 I64 U8 C64 BOOL T",
+    "torchair._ge_concrete_graph.ge_apis": "Add Const Cast",
+    "torchair.ge._ge_graph": "Tensor TensorSpec DataType get_default_ge_graph",
+    "torchair._ge_concrete_graph.utils": "dtype_promote",
+}
+
+
+@pytest.mark.parametrize("module", NAMES)
+def test_names_resolve(module) -> None:
+    found = importlib.import_module(module)
+    for name in NAMES[module].split():
+        assert getattr(found, name) is not None, name
+
+
+@pytest.mark.parametrize("module", [torchair, npugraph_ex])
+def test_all_lists_what_there_is(module) -> None:
+    assert set(module.__all__) <= set(dir(module))
+    for name in module.__all__:
+        assert getattr(module, name) is not None
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        module.nothing  # noqa: B018
+
+
+def test_paths_to_one_object() -> None:
+    assert torchair.configs.compiler_config.CompilerConfig is torchair.CompilerConfig
+    assert torchair.core.utils.logger is torchair.logger
+    converter = importlib.import_module("torchair._ge_concrete_graph.fx2ge_converter")
+    assert converter.register_fx_node_ge_converter is torchair.register_fx_node_ge_converter
+    assert npugraph_ex.logger is not torchair.logger
+
+
+def test_submodules_are_attributes_of_the_package() -> None:
+    code = (
+        "import torchair\n"
+        "print(torchair.ge.attr.Int(1), torchair.scope.super_kernel, torchair.inference.cache_compile,"
+        " torchair.tools, torchair.llm_datadist.create_npu_tensors)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+
+
+LATER = [
+    ("torchair.dynamo_export", lambda: torchair.dynamo_export(model=torch.nn.Linear(1, 1))),
+    ("torchair.use_internal_format_weight", lambda: torchair.use_internal_format_weight(torch.nn.Linear(1, 1))),
+    ("torchair.npu_format_cast_via_cpu", lambda: torchair.npu_format_cast_via_cpu(torch.ones(1), 29)),
+    ("torchair.patch_for_hcom", lambda: torchair.patch_for_hcom()),
+    ("torchair.register_replacement", lambda: torchair.register_replacement()),
+    ("torchair.ops.record", lambda: torchair.ops.record()),
+    ("torchair.ops.wait", lambda: torchair.ops.wait([])),
+    ("torchair.ops.npu_create_tagged_event", lambda: torchair.ops.npu_create_tagged_event("a")),
+    ("torchair.ops.npu_tagged_event_record", lambda: torchair.ops.npu_tagged_event_record(None)),
+    ("torchair.ops.npu_tagged_event_wait", lambda: torchair.ops.npu_tagged_event_wait(None)),
+    ("torchair.ops.npu_record_tagged_stream", lambda: torchair.ops.npu_record_tagged_stream(torch.ones(1), "a")),
+    ("torchair.ops.npu_fused_infer_attention_score", lambda: torchair.ops.npu_fused_infer_attention_score()),
+    ("torchair.ops.npu_fused_infer_attention_score_v2", lambda: torchair.ops.npu_fused_infer_attention_score_v2()),
+    ("torchair.inference.cache_compile", lambda: torchair.inference.cache_compile(lambda: None)),
+    ("torchair.inference.readable_cache", lambda: torchair.inference.readable_cache("x")),
+    ("torchair.inference.set_dim_gears", lambda: torchair.inference.set_dim_gears(torch.ones(1), {0: [1, 2]})),
+    ("npugraph_ex.compile_fx", lambda: npugraph_ex.compile_fx(None)),
+    ("npugraph_ex.get_npu_backend", lambda: npugraph_ex.get_npu_backend()),
+    ("npugraph_ex.get_compiler", lambda: npugraph_ex.get_compiler()),
+    ("npugraph_ex.register_replacement", lambda: npugraph_ex.register_replacement()),
+    *(
+        (
+            f"torchair.tools.gegraph_check.{m}.{f}",
+            lambda m=m, f=f: getattr(importlib.import_module(f"torchair.tools.gegraph_check.{m}"), f)("x"),
+        )
+        for m, f in (
+            ("align_trace", "align_trace_json"),
+            ("deadlock_check", "deadlock_check"),
+            ("filter_operators", "filter_comm_ops"),
+        )
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "call"), LATER, ids=[name for name, _ in LATER])
+def test_what_is_not_there_says_so(name, call) -> None:
+    with pytest.raises(NotImplementedError) as caught:
+        call()
+    assert isinstance(caught.value, UnavailableFeatureError)
+    assert caught.value.why == (f"{name} has its name here, and no implementation yet",)
