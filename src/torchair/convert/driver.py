@@ -24,13 +24,14 @@ from torchair.convert.one_to_one import adopt_kernel
 from torchair.convert.registry import Converter
 from torchair.convert.results import check_results, flatten, tensor_specs
 from torchair.convert.symbols import KnownSymbols
+from torchair.convert.unsupported import UNSUPPORTED
 from torchair.errors import Rejection, TorchAirError
 from torchair.frontend.source_lines import source_line
 from torchair.ir import Graph, Origin, OutputSpec, Value
 from torchair.logs import logger
 from torchair.opset.builder import GraphBuilder, building
-from torchair.opset.operator import operators
 from torchair.opset.infer import TypeInference
+from torchair.opset.operator import operators
 from torchair.opset.torch_types import dim_of, host_type, tensor_type
 from torchair.report import ConversionReport, Refused
 
@@ -229,7 +230,7 @@ class Driver:
         ):
             return self._update(node)
         converter = self.converters.get(overload)
-        rejection: Rejection | None = Rejection("no converter is registered")
+        rejection: Rejection | None = Rejection(UNSUPPORTED.get(str(overload), "no converter is registered"))
         if converter is not None:
             rejection = converter.supports(call() if call else node) if converter.supports else None
         if converter is not None and rejection is None:
