@@ -81,7 +81,7 @@ def test_symbolic_ends():
 
 def test_elements_computed_now_need_known_numbers():
     (graph,) = check(lambda x: torch.linspace(0, x.shape[0], 7), torch.ones(3), dynamic=True)
-    assert [node.call.target for node in graph if node.op == "torch_call"] == ["aten::linspace.default"]
+    assert [node.call.target for node in graph if node.call is not None] == ["aten::linspace.default"]
 
 
 def test_memory_that_is_not_set_has_the_right_type():
@@ -129,6 +129,7 @@ def test_a_number_too_large_is_refused():
         check(lambda x: torch.full_like(x, 300), torch.ones(2, dtype=torch.int8))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["full", "full_like", "new_full", "zeros", "ones_like", "arange", "linspace"])
 def test_samples(name):
     check_samples(name, torch.float32)

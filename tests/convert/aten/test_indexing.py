@@ -258,6 +258,7 @@ def test_a_cache_is_written_where_it_lies(write, dynamic):
     (graph,) = check(step, cache, new, at, dynamic=dynamic, unconverted_ops="error")
     (update,) = graph.updates
     assert "TensorMove" not in {node.op for node in graph}
+    assert update[1].producer is not None
     assert update[1].producer.writes
     # The same for a cache with gaps between its rows.
     check(step, torch.randn(2, 3, 8, 9)[..., 2:6], new, at, dynamic=dynamic, unconverted_ops="error")
@@ -315,6 +316,7 @@ def test_steps_of_decoding():
     assert ours.data_ptr() == address
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [

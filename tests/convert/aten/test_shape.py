@@ -65,7 +65,11 @@ COPIES: Functions = {
     "repeat": lambda x: (x.repeat(2, 1, 3), x.repeat(2, 1, 1, 1), x.repeat(1, 0, 1), x[0].tile(2)),
     "repeat_interleave": lambda x: x.repeat_interleave(2, 1),
     "view_copy": lambda x: (torch.view_copy(x, (6, 4)), torch.permute_copy(x, (2, 0, 1)), torch.select_copy(x, 1, -1)),
-    "slice_copy": lambda x: (torch.slice_copy(x, 1, 0, 2), torch.split_copy(x, 2, 1), torch.unbind_copy(x, 1)),
+    "slice_copy": lambda x: (
+        torch.slice_copy(x, 1, 0, 2),
+        torch.ops.aten.split_copy(x, 2, 1),
+        torch.ops.aten.unbind_copy(x, 1),
+    ),
     "expand_copy": lambda x: (torch.expand_copy(x, (2, 2, 3, 4)), torch.alias_copy(x), torch.detach_copy(x)),
 }
 
@@ -118,7 +122,9 @@ def test_cat_promotes():
         *(a, b, c),
         unconverted_ops="error",
     )
-    assert all({v.dtype for v in node.inputs[0]} == {node.output.dtype} for node in graphs[0] if node.op == "ConcatV2")
+    joined = [node for node in graphs[0] if node.op in ("ConcatV2", "Pack")]
+    assert len(joined) == 4
+    assert all({v.dtype for v in node.inputs[0]} == {node.output.dtype} for node in joined)  # type: ignore[union-attr]
 
 
 def test_view_of_another_dtype():
@@ -232,7 +238,7 @@ def test_a_symbolic_shift_or_diagonal_stays_a_torch_call():
         return x.roll(n, 0), x.tril(n)
 
     (graph,) = check(fn, torch.randn(4, 4), 3, dynamic=True)
-    assert {node.call.target for node in graph if node.op == "torch_call"} == {
+    assert {node.call.target for node in graph if node.call is not None} == {
         "aten::roll.default",
         "aten::tril.default",
     }
@@ -260,6 +266,7 @@ def test_a_bound_that_depends_on_data():
         check(fn, torch.randn(5), torch.tensor(3))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "variant"),
     [
