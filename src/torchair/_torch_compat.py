@@ -52,6 +52,7 @@ __all__ = [
     "no_dispatch_modes",
     "python_decompositions",
     "required_storage_length",
+    "settled_number",
     "size_hint",
     "slices_count_from_storage",
     "storage_id",
@@ -346,6 +347,18 @@ def create_size_symbol(fake_mode: Any, name: str, hint: int) -> Any:
     return env.create_symintnode(symbol, hint=hint, source=source)
 
 
+def settled_number(number: Any) -> Any:
+    """A symbolic number by the symbols that stand for it now.
+
+    One may have been found equal to another since it was made; Inductor would name an input by the first, and read it
+    by the other.
+    """
+    if not isinstance(number, torch.SymInt) or number.node.expr == number.node._expr:
+        return number
+    node: Any = number.node
+    return node.shape_env.create_symintnode(node.expr, hint=size_hint(number))
+
+
 def new_guards(fake_mode: Any) -> list[Any]:
     """What the shape environment assumed about its symbols while something was traced or compiled: sympy conditions."""
     return [guard.expr for guard in fake_mode.shape_env.guards]
@@ -420,8 +433,8 @@ def trace_functional(
 def _keep_copies(gm: fx.GraphModule) -> None:
     """Keep Inductor from taking away the copies that protect an input that is written before it is read.
 
-    Its pass ``remove_noop_ops`` replaces a clone by what was cloned, also where the graph writes that (swapping the contents
-    of two inputs goes wrong with ``torch.compile``); it leaves alone what the graph returns.
+    Its pass ``remove_noop_ops`` replaces a clone by what was cloned, also where the graph writes that (swapping the
+    contents of two inputs goes wrong with ``torch.compile``); it leaves alone what the graph returns.
     """
     from torch._inductor.fx_passes.post_grad import noop_registry
 
@@ -448,7 +461,8 @@ def _keep_copies(gm: fx.GraphModule) -> None:
             source = origin
         if source in written and copy.args[1] is not copy.args[0]:
             kept.append(copy.args[1])
-    output.args = ([*output.args[0], *kept],)
+    results: Any = output.args[0]
+    output.args = ([*results, *kept],)
     gm.recompile()
 
 
@@ -463,8 +477,9 @@ def strides_tag() -> torch.Tag:
 
 
 def inductor_keeps_strides() -> bool:
-    """Whether Inductor can give operators exactly eager's strides. Before 2.7 it makes operands contiguous, or keeps no
-    more than the order of their strides.
+    """Whether Inductor can give operators exactly eager's strides.
+
+    Before 2.7 it makes operands contiguous, or keeps no more than the order of their strides.
     """
     return hasattr(torch.Tag, "needs_exact_strides")
 

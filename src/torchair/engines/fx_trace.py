@@ -226,7 +226,8 @@ class _Tracer:
     def _counts_from_storage(self, node: Node, flat: Sequence[Any]) -> bool:
         """True for ``as_strided`` on an argument of the graph.
 
-        Where the argument begins in its storage is known only at run time; Inductor takes its first element for the start.
+        Where the argument begins in its storage is known only at run time, and Inductor takes its first element for the
+        start.
         """
         call = node.call
         if call is None or not call.target.startswith("aten::as_strided") or not isinstance(flat[0], torch.Tensor):
@@ -269,15 +270,16 @@ def _written_inputs(module: fx.GraphModule, count: int) -> tuple[int, ...]:
 
 
 def _drop_unused(module: fx.GraphModule, count: int) -> tuple[int, ...]:
-    """Take out placeholders of tensors that nothing reads; returns the numbers of the graph inputs that stay.
+    """Take out placeholders that nothing reads; returns the numbers of the graph inputs that stay.
 
-    One whose sizes are symbolic stays: they may be what tells a symbol.
+    A symbolic number stays, and a tensor of symbolic sizes: they may be what tells a symbol. Other numbers were traced
+    in.
     """
     used = []
     for i, placeholder in enumerate(list(module.graph.find_nodes(op="placeholder"))[:count]):
-        val = placeholder.meta["val"]
-        static = isinstance(val, torch.Tensor) and all(isinstance(s, int) for s in (*val.shape, *val.stride()))
-        if static and not placeholder.users:
+        val = placeholder.meta.get("val")
+        numbers = (*val.shape, *val.stride()) if isinstance(val, torch.Tensor) else (val,)
+        if not placeholder.users and not any(isinstance(n, torch.SymInt | torch.SymFloat) for n in numbers):
             module.graph.erase_node(placeholder)
         else:
             used.append(i)
@@ -310,8 +312,9 @@ def _needs_strides(node: Node) -> bool:
 
 def _at_offset_zero(value: Any) -> Any:
     if not isinstance(value, torch.Tensor):
-        return value
-    return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=value.device)
+        return _torch_compat.settled_number(value)
+    sizes, strides = (list(map(_torch_compat.settled_number, numbers)) for numbers in (value.shape, value.stride()))
+    return torch.empty_strided(sizes, strides, dtype=value.dtype, device=value.device)
 
 
 def _content_tensor(type: TensorType, bindings: Mapping[str, Any]) -> torch.Tensor:

@@ -1,0 +1,149 @@
+"""Which engine runs a graph."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+import torch
+
+import torchair
+from tests.engines.graphs import OPTIONS, read
+from torchair import logs
+from torchair.config import CompilerConfig, Options
+from torchair.engines import BoxedExecutable, Engine, Executable, compile_on, engine_names, select, select_engine
+from torchair.engines.inductor import InductorEngine
+from torchair.engines.reference import ReferenceEngine
+from torchair.errors import EngineError, UnsupportedGraphError
+from torchair.ir import Graph
+
+_ADD = "graph g(%x: float32[2]):\n  %a: float32[2] = Add(%x, %x)\n  return %a\n"
+_NONZERO = """graph g(%x: float32[5]):
+  %n: int64[u0, 1] = torch_call(%x) binds u0=%n[0] call aten::nonzero.default($0)
+  return %n
+"""
+
+
+@pytest.fixture(autouse=True)
+def _fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Nothing was chosen and nothing was said before."""
+    monkeypatch.setattr(logs, "_said", set())
+    select._automatic.cache_clear()
+    yield
+    select._automatic.cache_clear()
+
+
+@pytest.fixture
+def warnings(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What is logged at WARNING."""
+    found: list[str] = []
+    handler = logging.Handler(logging.WARNING)
+    handler.emit = lambda record: found.append(record.getMessage())  # type: ignore[method-assign]
+    monkeypatch.setattr(torchair.logger, "handlers", [handler])
+    monkeypatch.setattr(torchair.logger, "level", logging.WARNING)
+    torchair.logger.manager._clear_cache()  # type: ignore[attr-defined]
+    return found
+
+
+def test_names() -> None:
+    assert engine_names()[:2] == ("reference", "inductor")
+    assert isinstance(select_engine("reference"), ReferenceEngine)
+    assert isinstance(select_engine("inductor"), InductorEngine)
+
+
+def test_an_unknown_name() -> None:
+    with pytest.raises(EngineError) as caught:
+        select_engine("fast")
+    assert str(caught.value) == (
+        "There is no engine of that name [TA401]\n"
+        "  why:\n"
+        "    config.engine is 'fast'; known: auto, reference, inductor\n"
+        "  fix:\n"
+        '    config.engine = "auto"'
+    )
+
+
+def test_auto_is_inductor_where_a_compiler_exists(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "which", lambda name: "/usr/bin/clang++" if name == "clang++" else None)
+    assert select_engine("auto").name == "inductor"
+
+
+def test_auto_is_reference_elsewhere_and_says_so_once(monkeypatch: pytest.MonkeyPatch, warnings: list[str]) -> None:
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    assert select_engine("auto").name == "reference"
+    assert select_engine("auto").name == "reference"
+    (text,) = warnings
+    assert text.startswith("No C++ compiler was found, so graphs run on the reference engine")
+    assert select_engine("inductor").name == "inductor", "an engine that is asked for by name is not replaced"
+
+
+def test_auto_leaves_a_graph_that_inductor_cannot_take_to_reference(warnings: list[str]) -> None:
+    graph = read(_NONZERO)
+    x = torch.tensor([0.0, 1.0, 0.0, 2.0, 3.0])
+    for _ in range(2):
+        executable, name = compile_on("auto", graph, OPTIONS)
+        assert name == "reference"
+        assert executable(x)[0].tolist() == [[1], [3], [4]]
+    (text,) = warnings
+    assert text == (
+        "A graph runs on the reference engine, which is slow: inductor cannot take it, since the size of a result of "
+        "aten::nonzero.default (node torch_call, FX node -) is known only when it has run. Choose config.engine = "
+        '"reference" to say that this is wanted.'
+    )
+    with pytest.raises(UnsupportedGraphError):
+        compile_on("inductor", graph, OPTIONS)
+
+
+def test_auto_through_torch_compile(warnings: list[str]) -> None:
+    def program(x: torch.Tensor) -> torch.Tensor:
+        return x.nonzero() + 1
+
+    x = torch.tensor([0.0, 1.0, 0.0, 2.0])
+    config = CompilerConfig()
+    assert config.engine == "auto"
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        run = torch.compile(program, backend=torchair.get_npu_backend(compiler_config=config), fullgraph=True)
+        assert torch.equal(run(x), program(x))
+    assert any("aten::nonzero.default" in text and "reference engine" in text for text in warnings)
+
+
+def test_an_engine_by_name_compiles_or_fails() -> None:
+    graph = read(_ADD)
+    for name in ("reference", "inductor", "auto"):
+        executable, engine = compile_on(name, graph, OPTIONS)
+        assert engine == ("inductor" if name == "auto" else name)
+        assert executable(torch.ones(2))[0].tolist() == [2, 2]
+        assert isinstance(executable, BoxedExecutable) == (engine == "inductor")
+        executable.close()
+
+
+class _ThirdParty:
+    """An engine that another package brings."""
+
+    name = "third"
+
+    def supports(self, node: Any) -> None:
+        return None
+
+    def compile(self, graph: Graph, options: Options, inputs: Sequence[Any] = ()) -> Executable:
+        return ReferenceEngine().compile(graph, options, inputs)
+
+
+class _EntryPoint:
+    name = "third"
+
+    def load(self) -> type[_ThirdParty]:
+        return _ThirdParty
+
+
+def test_engines_of_other_packages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(select, "entry_points", lambda group: [_EntryPoint()] if group == "torchair.engines" else [])
+    engine: Engine = select_engine("third")
+    assert isinstance(engine, _ThirdParty)
+    assert engine_names() == ("reference", "inductor", "third")
+    executable, name = compile_on("third", read(_ADD), OPTIONS)
+    assert name == "third"
+    assert executable(torch.ones(2))[0].tolist() == [2, 2]
