@@ -33,7 +33,9 @@ def Fill(dims: Value, value: Value) -> Value:
 
 @Fill.lower
 def _(dims: Sequence[int], value: Tensor) -> Tensor:
-    return value.new_empty(tuple(dims)).fill_(value.reshape(()))
+    # A 0-d constant is on the CPU whatever the device of the graph, which is torch's default device while it runs.
+    device = None if value.device.type == "cpu" else value.device
+    return torch.empty(tuple(dims), dtype=value.dtype, device=device).fill_(value.reshape(()))
 
 
 @Fill.content

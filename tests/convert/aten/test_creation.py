@@ -73,10 +73,18 @@ def test_symbolic_ends():
             torch.full((2,), rows),
             torch.full((2,), n, dtype=torch.float32),
             torch.tensor(columns) + torch.scalar_tensor(rows),
+            torch.scalar_tensor(rows, dtype=torch.int64) + 2**40 > torch.tensor(columns, dtype=torch.int32),
             x.new_zeros(columns, rows),
         )
 
     check(fn, torch.randn(4, 7), 3, dynamic=True, unconverted_ops="error")
+
+
+def test_a_tensor_of_a_symbolic_number_is_no_number():
+    def fn(x):
+        return torch.gcd(x, torch.scalar_tensor(x.shape[0], dtype=torch.int64))
+
+    check(fn, torch.arange(6), dynamic=True, ops=["torch_call"])
 
 
 def test_elements_computed_now_need_known_numbers():

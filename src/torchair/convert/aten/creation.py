@@ -15,6 +15,7 @@ from torchair.errors import Rejection
 from torchair.ir import Value
 from torchair.opset.builder import current_builder
 from torchair.opset.creation import Empty, Fill, OnesLike, Range, ZerosLike
+from torchair.opset.memory import Identity
 from torchair.opset.operator import AscendOp
 from torchair.opset.torch_types import torch_dtype
 
@@ -83,7 +84,9 @@ def empty(*args: Any, meta_outputs: TensorSpec, **_: Any) -> Value:
 @register("scalar_tensor.default", supports=_plain)
 def scalar_tensor(s: Any, *, meta_outputs: TensorSpec, **_: Any) -> Value:
     """aten::scalar_tensor(Scalar s, *, ScalarType? dtype=None, ...) -> Tensor"""
-    return promote(s, meta_outputs.dtype, checked=True)
+    made = promote(s, meta_outputs.dtype, checked=True)
+    # A tensor promotes otherwise than the number that it is made from.
+    return Identity(made) if made is s else made
 
 
 # --- sequences ---
