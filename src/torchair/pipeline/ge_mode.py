@@ -22,7 +22,7 @@ from torchair.logs import logger
 from torchair.opset.torch_types import tensor_type
 from torchair.passes import PassRecord
 from torchair.pipeline.builtin import load_converters
-from torchair.pipeline.ge_passes import run_passes
+from torchair.pipeline.ge_passes import returned_inputs, run_passes
 from torchair.report import ConversionReport
 
 __all__ = ["CompiledGraph", "compile_graph"]
@@ -158,7 +158,7 @@ def compile_graph(
             require_prototype=options.require_prototype,
         )
         given = [inputs[i] for i in converted.inputs]
-        records = run_passes(converted.graph, given, options)
+        records = run_passes(converted.graph, given, options, returned_inputs(gm))
         executable, engine = compile_on(options.engine, converted.graph, options, given)
     _log_classification(converted.graph, number)
     return CompiledGraph(number, converted, executable, engine, records, verify=options.verify_custom_ops)

@@ -6,23 +6,27 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch import fx
 
 from torchair.config import Options
 from torchair.ir import Graph
 from torchair.opset.torch_types import dim_of
 from torchair.passes import VIEW_PASSES, Caller, PassRecord, PassRunner, default_passes
 
-__all__ = ["run_passes"]
+__all__ = ["returned_inputs", "run_passes"]
 
 #: Scope attributes that leave view optimization on (specification, F-64).
 _SUPER_KERNEL = {"_super_kernel_scope", "_super_kernel_options"}
 
 
-def run_passes(graph: Graph, inputs: Sequence[Any], options: Options) -> tuple[PassRecord, ...]:
+def run_passes(
+    graph: Graph, inputs: Sequence[Any], options: Options, remade_outputs: Sequence[int] = ()
+) -> tuple[PassRecord, ...]:
     """Optimize the graph in place.
 
     Args:
         inputs: Fake inputs, one for each graph input.
+        remade_outputs: Numbers of the outputs that are inputs (:func:`returned_inputs`).
 
     Raises:
         PassError: A pass failed.
@@ -32,12 +36,24 @@ def run_passes(graph: Graph, inputs: Sequence[Any], options: Options) -> tuple[P
         disabled += VIEW_PASSES
     overlapping = [i for i, given in enumerate(inputs) if isinstance(given, torch.Tensor) and _overlaps(given)]
     runner = PassRunner(
-        default_passes(Caller(fixed_inputs=overlapping)),
+        default_passes(Caller(remade_outputs, overlapping)),
         disabled_passes=disabled,
         pass_fuel=options.pass_fuel,
         verify=options.verify_graphs,
     )
     return runner.run(graph)
+
+
+def returned_inputs(gm: fx.GraphModule) -> list[int]:
+    """Numbers of the outputs of an FX graph that are one of its inputs after it was updated (``copy_`` returns it)."""
+    (output,) = gm.graph.find_nodes(op="output")
+    values: Sequence[Any] = output.args[0]
+    copy = torch.ops.aten.copy_.default
+    return [
+        i
+        for i, value in enumerate(values)
+        if isinstance(value, fx.Node) and value.target is copy and value.all_input_nodes[0].op == "placeholder"
+    ]
 
 
 def _overlaps(tensor: torch.Tensor) -> bool:
