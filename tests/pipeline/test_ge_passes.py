@@ -22,7 +22,7 @@ def _compiled(
     *args: Any,
     set_options: Callable[[torchair.CompilerConfig], None] = lambda config: None,
 ) -> tuple[Graph, Any]:
-    """Compile with the reference engine, compare with eager, and return the graph and the compiled function's result."""
+    """Compile with the reference engine and compare with eager: the graph, and the compiled function's result."""
     config = torchair.CompilerConfig()
     config.engine = "reference"
     config.debug.verify_graphs = True
