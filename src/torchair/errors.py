@@ -7,7 +7,7 @@ built-in class that upstream raises in the same place, so existing ``except`` cl
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -91,18 +91,18 @@ class TorchAirError(Exception):
         super().__init__(str(self))
 
     def __str__(self) -> str:
-        lines = [f"{self.what} [{self.code}] {self.upstream_code}".rstrip()]
-        for title, block in (("why", self.why), ("fix", self.fix.splitlines()), ("where", self.where)):
-            lines += _section(title, block)
-        return "\n".join(lines)
+        why, where = ([line for part in block if part for line in part.splitlines()] for block in (self.why, self.where))
+        head = f"{self.what} [{self.code}] {self.upstream_code}".rstrip()
+        # A fix holds code to paste, whose blank lines stay.
+        sections = (*_section("why", why), *_section("fix", self.fix.splitlines()), *_section("where", where))
+        return "\n".join([head, *sections])
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Rebuild from the facts, so that an error raised in a compile worker arrives whole."""
         return _rebuild, (type(self), self.what, self.why, self.fix, self.where)
 
 
-def _section(title: str, block: Iterable[str]) -> list[str]:
-    lines = [line for part in block if part for line in part.splitlines()]
+def _section(title: str, lines: Sequence[str]) -> list[str]:
     return [f"  {title}:", *(f"    {line}" if line else "" for line in lines)] if lines else []
 
 

@@ -11,7 +11,7 @@ from torchair import ge
 from torchair._ge_concrete_graph import ge_apis
 from torchair.errors import ArgumentError, NoGraphError
 from torchair.ge import DataType
-from torchair.pipeline.builtin import operator_names
+from torchair.opset.loading import operator_names
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import torch
 from torch import fx
 
 from torchair._torch_compat import OpOverload
@@ -16,7 +17,7 @@ from torchair.convert.pasting import converter_code
 from torchair.convert.results import check_results, flatten
 from torchair.convert.schemas import Argument, OperatorSchema
 from torchair.convert.torch_calls import is_random, operand_strides, shared_memory
-from torchair.errors import AutoConversionError, PrototypeArgumentTypeError, Rejection
+from torchair.errors import AutoConversionError, Rejection
 from torchair.ir import Operand, TensorType, Value
 from torchair.logs import logger
 from torchair.opset.attributes import attr_value
@@ -30,7 +31,7 @@ from torchair.opset.prototype_nodes import (
     structured,
     symbolic_attrs,
 )
-from torchair.opset.torch_types import host_type, tensor_type
+from torchair.opset.torch_types import dtype_of, host_type, tensor_type
 
 if TYPE_CHECKING:
     from torchair.convert.driver import Driver
@@ -67,7 +68,7 @@ def convert(
         driver.report.derived.append(prototype.name)
     pairs = schema.pairs(driver.lower_args(args), {k: driver.lower_args(v) for k, v in kwargs.items()})
     operands = [_operand(value) for argument, value in pairs if argument.input_kind is not None]
-    attrs = _attrs(schema, prototype, pairs, source)
+    attrs = _attrs(prototype, pairs)
     outputs = _Outputs.of(schema, prototype, pairs, val)
     extra = symbolic_attrs(attrs, operands)[1]
     mapping = CallMapping([*flatten_operand(operands), *extra])
@@ -167,7 +168,7 @@ def _operand(value: Any) -> Operand:
     return tuple(v for v in value if v is not None) if isinstance(value, list | tuple) else value
 
 
-def _attrs(schema: OperatorSchema, prototype: Prototype, pairs: _Pairs, source: str) -> dict[str, Any]:
+def _attrs(prototype: Prototype, pairs: _Pairs) -> dict[str, Any]:
     """Attribute values in the prototype's order; one that is None is left out, one without an argument has its default."""
     given = [value for argument, value in pairs if argument.input_kind is None and not argument.is_placement]
     attrs: dict[str, Any] = {}
@@ -175,16 +176,10 @@ def _attrs(schema: OperatorSchema, prototype: Prototype, pairs: _Pairs, source: 
         value = given[i] if i < len(given) else None
         if value is None and not spec.required:
             value = spec.default
-        try:
-            if value is not None:
-                attrs[spec.name] = attr_value(prototype.name, spec.name, spec.type, value)
-        except PrototypeArgumentTypeError as e:
-            raise AutoConversionError(
-                "Failed to convert torch args to AscendIR args:",
-                why=[f"schema:    {schema.overload._schema}", f"prototype: {prototype.signature}", *e.why],
-                fix="Register a converter that passes what the operator takes:\n\n" + converter_code(schema),
-                where=source,
-            ) from e
+        if spec.type == "Int" and isinstance(value, torch.dtype):
+            value = int(dtype_of(value))
+        if value is not None:
+            attrs[spec.name] = attr_value(prototype.name, spec.name, spec.type, value)
     return attrs
 
 

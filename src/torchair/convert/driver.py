@@ -345,8 +345,13 @@ class Driver:
         return self._hosts[key]
 
     def origin(self, node: fx.Node) -> Origin:
-        """Where a node comes from, for messages and dumps."""
-        return Origin(node.name, str(node.target), source_line(node))
+        """Where a node comes from, for messages and dumps: of a wrapped call, the operator in it."""
+        target = node.target
+        if functionalized.matches(node):
+            target = node.args[0]  # type: ignore[assignment]
+        elif _torch_compat.is_with_effects(target):
+            target = node.args[1]  # type: ignore[assignment]
+        return Origin(node.name, str(target), source_line(node))
 
     def refuse(self, node: fx.Node, rejection: Rejection, *, target: str = "", fatal: bool = True) -> None:
         """Note that a node has no Ascend IR form, and, if ``fatal``, that it cannot run as a torch operator either."""

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from torch import fx
 
+from torchair.convert.pasting import parameters_of
+from torchair.convert.schemas import OperatorSchema
 from torchair.errors import ConversionError, UnconvertedOperatorsError
 
 if TYPE_CHECKING:
@@ -24,17 +26,22 @@ def conversion_failed(
     shown = ", ".join([*(repr(a) for a in args), *(f"{k}={v!r}" for k, v in kwargs.items())])
     frame = traceback.extract_tb(cause.__traceback__)[-1]
     error: type[ConversionError] = ConversionError
+    message = str(cause)
     if isinstance(cause, NotImplementedError):
         error = _NotImplementedConversionError
+        message = message or f"{converter.overload} ge_converter is not implemented!"
+    fix = "Correct the converter."
+    if isinstance(cause, TypeError) and frame.name == "__call__":  # the call itself failed
+        parameters = parameters_of(OperatorSchema.of(converter.overload).arguments)
+        fix = f"Give it the parameters of the operator:\n\ndef {converter.__name__}({', '.join(parameters)}):"
     return error(
         "A converter raised an exception",
         why=[
             f"converter of {converter.overload} for FX node {node.name}({shown})",
-            f"{type(cause).__name__}: {cause}"
-            + (" ge_converter is not implemented!" if error is not ConversionError and not str(cause) else ""),
+            f"{type(cause).__name__}: {message}",
             f"at {frame.filename}:{frame.lineno}, in {frame.name}: {frame.line}",
         ],
-        fix="Correct the converter.",
+        fix=fix,
         where=source,
     )
 

@@ -9,7 +9,7 @@ from typing import Any
 from torchair.convert.schemas import Argument, OperatorSchema
 from torchair.opset.prototype import REQUIRED, Prototype
 
-__all__ = ["converter_code", "declaration_code", "fake_kernel_code", "positional_converter_code"]
+__all__ = ["converter_code", "declaration_code", "fake_kernel_code", "parameters_of", "positional_converter_code"]
 
 
 def converter_code(schema: OperatorSchema, name: str | None = None) -> str:
@@ -77,7 +77,7 @@ def fake_kernel_code(schema: OperatorSchema) -> str:
     name, overload = schema.overload._schema.name, schema.overload._schema.overload_name
     return (
         f"@torch.library.register_fake({_quoted(f'{name}.{overload}' if overload else name)})\n"
-        f"def _({', '.join(_parameters(schema.arguments))}):\n"
+        f"def _({', '.join(parameters_of(schema.arguments))}):\n"
         f"    return {returned}{note}"
     )
 
@@ -87,7 +87,7 @@ def _converter(schema: OperatorSchema, call: str, outputs: Sequence[str]) -> str
     variables = {name: f"{name}_new" if name in written else name for name in outputs}
     own = iter([variables[name] for name in outputs if name not in written])
     returned = [next(own, "...") if a is None else variables.get(a, "...") for a in schema.returned_arguments]
-    parameters = _parameters(schema.arguments)
+    parameters = parameters_of(schema.arguments)
     if "meta_outputs" in call:
         parameters += ["meta_outputs"] if "*" in parameters else ["*", "meta_outputs"]
     name = schema.overload._schema.name.rpartition("::")[2]
@@ -124,7 +124,7 @@ def _attr_entry(argument: Argument) -> str:
     return entry
 
 
-def _parameters(arguments: Sequence[Argument]) -> list[str]:
+def parameters_of(arguments: Sequence[Argument]) -> list[str]:
     """Parameters of a Python function with the names, order and defaults of a schema."""
     parameters: list[str] = []
     for argument in arguments:

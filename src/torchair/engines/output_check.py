@@ -9,13 +9,16 @@ import sympy
 import torch
 
 from torchair.errors import OutputCheckError, ShapeError
-from torchair.ir import Graph, Node, Value
+from torchair.ir import DType, Graph, Node, Value
 from torchair.ir.symbols import evaluate
 from torchair.opset.kernels import kernels
 from torchair.opset.torch_types import torch_dtype
 
 __all__ = ["check_node_results", "is_opaque"]
 
+
+#: Types that nothing promised, or that are another type when they run.
+_UNTYPED = (DType.DT_UNDEFINED, DType.DT_STRING)
 
 #: PyTorch's own operators keep what their meta functions promise.
 _TRUSTED = ("aten::", "prim::", "prims::", "_c10d_functional::", "inductor::")
@@ -39,14 +42,14 @@ def check_node_results(graph: Graph, node: Node, results: Sequence[Any], binding
     """
     why = []
     for value, result in zip(node.outputs, results, strict=True):
-        if not isinstance(result, torch.Tensor) or value.type.content is not None:
+        if not isinstance(result, torch.Tensor) or value.type.content is not None or value.dtype in _UNTYPED:
             continue
         shape = [_size(dim, bindings) for dim in value.shape]
-        wanted = torch_dtype(value.dtype) if value.dtype.torch_name else None
+        wanted = torch_dtype(value.dtype)
         same_shape = len(shape) == result.dim() and all(
             a in (b, None) for a, b in zip(shape, result.shape, strict=True)
         )
-        if same_shape and wanted in (result.dtype, None):
+        if same_shape and wanted == result.dtype:
             continue
         why.append(
             f"{node.op} (node {node.name}), result %{value.name}: {result.dtype} {list(result.shape)}, "

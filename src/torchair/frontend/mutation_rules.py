@@ -64,7 +64,9 @@ def schema_problem(overload: OpOverload) -> tuple[str, str] | None:
             )
             return reason, f"Return nothing (-> ()) or a tensor of its own, and let callers use the argument; {_PAIR}"
         if returned.alias_info is not None:
-            reason = f"{schema}: result {number} is a view of an argument, which only PyTorch's own operators may return"
+            reason = (
+                f"{schema}: result {number} is a view of an argument, which only PyTorch's own operators may return"
+            )
             return reason, f"Return a clone(), and remove the alias annotation from the schema; {_PAIR}"
         if str(returned.type) != "Tensor":
             reason = (

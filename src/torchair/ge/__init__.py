@@ -33,12 +33,12 @@ __all__ = [
 
 
 def __getattr__(name: str) -> AscendOp | Any:
-    from torchair.pipeline.builtin import find_operator
+    from torchair.opset.loading import find_operator
 
     return find_operator(__name__, name)
 
 
 def __dir__() -> list[str]:
-    from torchair.pipeline.builtin import operator_names
+    from torchair.opset.loading import operator_names
 
     return sorted({*__all__, *operator_names()})

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias, TypeVar
 from torchair.errors import ArgumentError, PrototypeError
 from torchair.opset.attributes import ATTR_CLASSES, TypedAttr, attr_value
 from torchair.opset.kernels import Kernel, kernels
+from torchair.opset.loading import load_operators
 from torchair.opset.prototype import ATTR_TYPES, REQUIRED, AttrSpec, InputSpec, OutputSpec, Prototype, prototypes
 
 __all__ = ["declare_op", "register_kernel"]
@@ -62,6 +63,7 @@ def declare_op(name: str, *, inputs: Operands = (), outputs: Operands = (), attr
             "An operator prototype is not valid", why=[f"{name}: {p}" for p in problems], fix="Correct the declaration."
         )
     prototype = Prototype(name, tuple(in_specs), tuple(attr_specs), tuple(out_specs))
+    load_operators()  # a name that is built in is taken
     prototypes.declare(prototype)
     return prototype
 

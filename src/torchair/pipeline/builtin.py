@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import functools
 import importlib
-import pkgutil
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from torchair.opset.operator import AscendOp
+from torchair.opset.loading import import_all, load_operators
 
-__all__ = ["find_operator", "load_converters", "load_operators", "operator_names"]
+__all__ = ["load_converters", "load_operators"]
 
 
 @functools.cache
@@ -18,43 +15,6 @@ def load_converters() -> None:
     """Import every module of the opset, of ``torchair.convert.aten`` and of its neighbors."""
     load_operators()
     for package in ("torchair.convert.aten", "torchair.convert.air"):
-        _import_all(package)
+        import_all(package)
     # Custom passes may insert scope markers without importing torchair.scope.
     importlib.import_module("torchair.torchops.scopes")
-
-
-@functools.cache
-def load_operators() -> None:
-    """Import every module of the opset."""
-    _import_all("torchair.opset")
-
-
-def _import_all(package: str) -> None:
-    for module in pkgutil.iter_modules(importlib.import_module(package).__path__):
-        importlib.import_module(f"{package}.{module.name}")
-
-
-def operator_names() -> list[str]:
-    """Names of the built-in IR operators."""
-    from torchair.opset.operator import operators
-
-    load_operators()
-    return sorted(operators)
-
-
-def find_operator(module: str, name: str) -> AscendOp:
-    """The built-in IR operator of that name, for modules whose attributes are the operators.
-
-    Raises:
-        AttributeError: There is none.
-    """
-    if not name.startswith("_"):
-        from torchair.opset.operator import operators
-
-        load_operators()
-        if name in operators:
-            return operators[name]
-    raise AttributeError(
-        f"module {module!r} has no attribute {name!r}; an operator that is not built in is made with "
-        "torchair.ge.custom_op"
-    )
