@@ -24,6 +24,7 @@ __all__ = [
     "intercepting_calls",
     "flatten_call",
     "fake_modes",
+    "flash_attention_groups_heads",
     "lacks_fake_kernel",
     "dynamo_source_name",
     "is_builtin",
@@ -176,6 +177,15 @@ def is_auto_functionalized_v2(target: Any) -> bool:
     from torch._higher_order_ops.auto_functionalize import auto_functionalized_v2
 
     return target is auto_functionalized_v2
+
+
+@functools.cache
+def flash_attention_groups_heads() -> bool:
+    """Whether the CPU's flash attention takes fewer heads of keys than of queries (in 2.6 it reads beyond them)."""
+    with no_dispatch_modes():
+        query, key = torch.zeros(1, 2, 1, 8), torch.zeros(1, 1, 1, 8)
+        chosen = torch._fused_sdp_choice(query, key, key, None, 0.0, False, enable_gqa=True)
+    return bool(chosen == torch.nn.attention.SDPBackend.FLASH_ATTENTION.value)
 
 
 def fake_modes(values: Iterable[Any]) -> list[Any]:

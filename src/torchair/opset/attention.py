@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from torchair import _torch_compat
 from torchair.ir import Value
 from torchair.opset.operator import ascend_op
 
@@ -175,6 +176,8 @@ def _(
     )
     q = _heads_first(query, input_layout, num_heads)
     k, v = (_heads_first(x, input_layout, num_key_value_heads or num_heads) for x in (key[0], value[0]))
+    if q.shape[1] != k.shape[1] and not _torch_compat.flash_attention_groups_heads():
+        k, v = (x.repeat_interleave(q.shape[1] // x.shape[1], 1) for x in (k, v))
     mask, causal = _additive_mask(q, k, pse_shift, atten_mask, sparse_mode)
     y, lse = aten._scaled_dot_product_flash_attention_for_cpu.default(q, k, v, 0.0, causal, attn_mask=mask, scale=scale)
     return _as_layout(y, input_layout), lse.unsqueeze(-1) if softmax_lse_flag else lse.new_empty([0])

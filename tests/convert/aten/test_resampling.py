@@ -63,7 +63,8 @@ def test_lines():
     def f(x):
         return nnf.interpolate(x, size=9, mode="linear"), nnf.interpolate(x, size=9, mode="linear", align_corners=True)
 
-    check(f, images(2, 3, 7), ops=["ResizeBilinearV2"], unconverted_ops="error")
+    # In torch 2.6 the kernels of lines and planes round differently.
+    check(f, images(2, 3, 7), ops=["ResizeBilinearV2"], unconverted_ops="error", rtol=2e-6, atol=1e-6)
     check(f, images(2, 3, 7, dtype=HALF), ops=["torch_call"])
 
 
