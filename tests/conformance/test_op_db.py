@@ -24,7 +24,10 @@ def _judge(name: str, outcome: Outcome) -> None:
 @pytest.mark.parametrize("name", sorted(ENTRIES))
 def test_agrees_with_eager(name: str) -> None:
     op = ENTRIES[name]
-    _judge(name, run_entry(op, dtypes_of(op)[0]))
+    dtypes = dtypes_of(op)
+    if not dtypes:
+        pytest.skip("PyTorch has no CPU kernel for it")
+    _judge(name, run_entry(op, dtypes[0]))
 
 
 @pytest.mark.slow
@@ -34,7 +37,7 @@ def test_agrees_with_eager_on_more_samples(name: str, which: int) -> None:
     op = ENTRIES[name]
     dtypes = dtypes_of(op)
     if which >= len(dtypes):
-        pytest.skip("one dtype only")
+        pytest.skip("no further dtype on the CPU")
     _judge(name, run_entry(op, dtypes[which], max_samples=20))
 
 
