@@ -6,7 +6,7 @@ the 2-D operators are in a layout of the device.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -86,74 +86,54 @@ class _Windows:
         return squeeze(y, 0) if self.unbatched else y
 
 
-@register_fx_node_ge_converter(aten.avg_pool2d.default, supports=_numbers)
-def avg_pool2d(
-    self: Value,
-    kernel_size: Sequence[int],
-    stride: Sequence[int] = (),
-    padding: Sequence[int] = (0,),
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
-    divisor_override: int | None = None,
-) -> Value:
-    """aten::avg_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, bool ceil_mode=False,
-    bool count_include_pad=True, int? divisor_override=None) -> Tensor
-    """
-    windows = _Windows(2, self.rank, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
-    return windows.unbatch(AvgPoolV2(windows.batched(self), **windows.attrs))
+def _avg_pool(spatial: int, op: Callable[..., Any]) -> Callable[..., Value]:
+    """A converter of ``avg_pool*d`` to an operator of ``(x)``."""
+
+    def convert(
+        self: Value,
+        kernel_size: Sequence[int],
+        stride: Sequence[int] = (),
+        padding: Sequence[int] = (0,),
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+        divisor_override: int | None = None,
+    ) -> Value:
+        windows = _Windows(
+            spatial, self.rank, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
+        )
+        return windows.unbatch(op(windows.batched(self), **windows.attrs))
+
+    return convert
 
 
-@register_fx_node_ge_converter(aten.avg_pool2d_backward.default, supports=_numbers)
-def avg_pool2d_backward(
-    grad_output: Value,
-    self: Value,
-    kernel_size: Sequence[int],
-    stride: Sequence[int],
-    padding: Sequence[int],
-    ceil_mode: bool,
-    count_include_pad: bool,
-    divisor_override: int | None,
-) -> Value:
-    """aten::avg_pool2d_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride, int[2] padding,
-    bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor
-    """
-    windows = _Windows(2, self.rank, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
-    return windows.unbatch(AvgPoolV2Grad(windows.size(self.shape), windows.batched(grad_output), **windows.attrs))
+def _avg_pool_backward(spatial: int, op: Callable[..., Any]) -> Callable[..., Value]:
+    """A converter of ``avg_pool*d_backward`` to an operator of ``(size of x, gradient)``."""
+
+    def convert(
+        grad_output: Value,
+        self: Value,
+        kernel_size: Sequence[int],
+        stride: Sequence[int],
+        padding: Sequence[int],
+        ceil_mode: bool,
+        count_include_pad: bool,
+        divisor_override: int | None,
+    ) -> Value:
+        windows = _Windows(
+            spatial, self.rank, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
+        )
+        return windows.unbatch(op(windows.size(self.shape), windows.batched(grad_output), **windows.attrs))
+
+    return convert
 
 
-@register_fx_node_ge_converter(aten.avg_pool3d.default, supports=_numbers)
-def avg_pool3d(
-    self: Value,
-    kernel_size: Sequence[int],
-    stride: Sequence[int] = (),
-    padding: Sequence[int] = (0,),
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
-    divisor_override: int | None = None,
-) -> Value:
-    """aten::avg_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, bool ceil_mode=False,
-    bool count_include_pad=True, int? divisor_override=None) -> Tensor
-    """
-    windows = _Windows(3, self.rank, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
-    return windows.unbatch(AvgPool3D(windows.batched(self), **windows.attrs))
-
-
-@register_fx_node_ge_converter(aten.avg_pool3d_backward.default, supports=_numbers)
-def avg_pool3d_backward(
-    grad_output: Value,
-    self: Value,
-    kernel_size: Sequence[int],
-    stride: Sequence[int],
-    padding: Sequence[int],
-    ceil_mode: bool,
-    count_include_pad: bool,
-    divisor_override: int | None,
-) -> Value:
-    """aten::avg_pool3d_backward(Tensor grad_output, Tensor self, int[3] kernel_size, int[3] stride, int[3] padding,
-    bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor
-    """
-    windows = _Windows(3, self.rank, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
-    return windows.unbatch(AvgPool3DGrad(windows.size(self.shape), windows.batched(grad_output), **windows.attrs))
+for _overload, _converter in (
+    (aten.avg_pool2d.default, _avg_pool(2, AvgPoolV2)),
+    (aten.avg_pool3d.default, _avg_pool(3, AvgPool3D)),
+    (aten.avg_pool2d_backward.default, _avg_pool_backward(2, AvgPoolV2Grad)),
+    (aten.avg_pool3d_backward.default, _avg_pool_backward(3, AvgPool3DGrad)),
+):
+    register_fx_node_ge_converter(_overload, supports=_numbers)(_converter)
 
 
 # --- adaptive ---
@@ -271,7 +251,7 @@ class _MaxWindows:
         return squeeze(y, *self.missing) if self.missing else y
 
 
-def _max_pool(spatial: int) -> Any:
+def _max_pool(spatial: int) -> Callable[..., Any]:
     def convert(
         self: Value,
         kernel_size: Sequence[int],
@@ -287,7 +267,7 @@ def _max_pool(spatial: int) -> Any:
     return convert
 
 
-def _max_pool_backward(spatial: int) -> Any:
+def _max_pool_backward(spatial: int) -> Callable[..., Value]:
     def convert(
         grad_output: Value,
         self: Value,
@@ -313,7 +293,7 @@ for _spatial, _forward, _backward in (
     register_fx_node_ge_converter(_backward, supports=_numbers)(_max_pool_backward(_spatial))
 
 
-def _adaptive_max_pool(spatial: int) -> Any:
+def _adaptive_max_pool(spatial: int) -> Callable[..., Any]:
     def convert(self: Value, output_size: Sequence[int]) -> tuple[Value, Value]:
         kernel = _even_windows(self, output_size)
         windows = _MaxWindows(spatial, self.rank, kernel, kernel, [0], [1], False)
@@ -323,7 +303,7 @@ def _adaptive_max_pool(spatial: int) -> Any:
     return convert
 
 
-def _adaptive_max_pool_backward(spatial: int) -> Any:
+def _adaptive_max_pool_backward(spatial: int) -> Callable[..., Value]:
     def convert(grad_output: Value, self: Value, indices: Value) -> Value:
         kernel = _even_windows(self, grad_output.shape[-spatial:])
         windows = _MaxWindows(spatial, self.rank, kernel, kernel, [0], [1], False)
