@@ -15,9 +15,6 @@ __all__ = ["FIX", "obstacle", "supports_graph", "supports_node"]
 
 FIX = 'config.engine = "reference"'
 
-#: Inductor has no code for these, and no fallback that works for all operators.
-_DTYPES = frozenset({DType.DT_COMPLEX32})
-
 
 def supports_graph(graph: Graph, inputs: Sequence[Any] = ()) -> Rejection | None:
     """Why Inductor cannot run a graph, or None.
@@ -64,7 +61,7 @@ def _refused_type(type: TensorType) -> str | None:
     dtype = type.dtype
     if dtype is DType.DT_STRING:  # its bytes are a tensor
         return None
-    if dtype.torch_name is None or not dtype.kind or dtype in _DTYPES:
+    if dtype.torch_name is None or not dtype.kind:
         return dtype.short_name
     return None
 
