@@ -52,14 +52,14 @@ def _page(results: list[tuple[str, str, Outcome]], samples: int) -> str:
     lines = [
         "# Conformance",
         "",
-        "PyTorch's operator database (`op_db`) through GE mode with the reference engine, against eager: values, dtypes,",
-        "strides, and the contents of the inputs afterwards. Written by `python -m scripts.conformance_report`.",
+        "PyTorch's operator database (`op_db`) through GE mode with the reference engine, against eager: values,",
+        "dtypes, strides, and the contents of the inputs afterwards. Written by `python -m scripts.conformance_report`.",
         "",
         f"* torch {torch.__version__}; {len(ENTRIES)} entries; up to {samples} samples of up to two dtypes each:",
         f"  {compared} comparisons.",
         f"* **{status['pass']} of {ours}** pairs of entry and dtype agree with eager ({share:.1f} %).",
-        f"* Not counted: {status['eager fails']} that fail in eager mode here, {status['aot_eager fails']} that differ from",
-        f"  eager with PyTorch's own `aot_eager` too, {status['no samples']} without samples.",
+        f"* Not counted: {status['eager fails']} that fail in eager mode here, {status['aot_eager fails']} that differ",
+        f"  from eager with PyTorch's own `aot_eager` too, {status['no samples']} without samples.",
         "",
     ]
     rows = [(n, d, o) for n, d, o in results if o.status not in ("pass", "no samples", "eager fails")]
