@@ -326,6 +326,10 @@ def test_side_effects_run_in_order_even_if_nothing_reads_them() -> None:
                  return %r""",
             "Reshape (node Reshape, FX node -) takes the numbers in %n, which are known only at run time",
         ),
+        (
+            "graph g(%x: int64[]):\n  return %x as int",
+            "the number %x, which the graph returns, is known only at run time",
+        ),
         ("graph g(%x: qint8[5]):\n  return %x", "the input %x is qint8"),
         (
             """graph g(%x: float32[5]):
