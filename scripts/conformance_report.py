@@ -53,7 +53,7 @@ def _page(results: list[tuple[str, str, Outcome]], samples: int) -> str:
         "# Conformance",
         "",
         "PyTorch's operator database (`op_db`) through GE mode with the reference engine, against eager: values,",
-        "dtypes, strides, and the contents of the inputs afterwards. Written by `python -m scripts.conformance_report`.",
+        "dtypes, strides, and the contents of the inputs afterwards. From `python -m scripts.conformance_report`.",
         "",
         f"* torch {torch.__version__}; {len(ENTRIES)} entries; up to {samples} samples of up to two dtypes each:",
         f"  {compared} comparisons.",
