@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -32,6 +33,12 @@ def _heads_first(x: Tensor, layout: str, heads: int) -> Tensor:
         case "BSH":
             return torch.unflatten(x, -1, (heads, -1)).transpose(1, 2)
     raise ValueError(f"input_layout {layout} is not supported, BNSD, BSND and BSH are")
+
+
+def _dense_rows(x: Tensor) -> Tensor:
+    """``x`` with elements of a row side by side: the kernel reads them so, whatever the strides say."""
+    stride: Any = x.stride(-1)
+    return x if type(stride) is int and stride == 1 else x.contiguous()
 
 
 def _as_layout(y: Tensor, layout: str) -> Tensor:
@@ -178,6 +185,7 @@ def _(
     k, v = (_heads_first(x, input_layout, num_key_value_heads or num_heads) for x in (key[0], value[0]))
     if q.shape[1] != k.shape[1] and not _torch_compat.flash_attention_groups_heads():
         k, v = (x.repeat_interleave(q.shape[1] // x.shape[1], 1) for x in (k, v))
+    q, k, v = (_dense_rows(x) for x in (q, k, v))
     mask, causal = _additive_mask(q, k, pse_shift, atten_mask, sparse_mode)
     y, lse = aten._scaled_dot_product_flash_attention_for_cpu.default(q, k, v, 0.0, causal, attn_mask=mask, scale=scale)
     return _as_layout(y, input_layout), lse.unsqueeze(-1) if softmax_lse_flag else lse.new_empty([0])
@@ -254,6 +262,7 @@ def _(
         raise ValueError("dropout, padding_mask, softmax_in, prefix and lengths are not supported")
     if input_layout != "BNSD" or pre_tockens < 65536 or next_tockens < 65536:
         raise ValueError("layout BNSD is supported, without a band")
+    query, key, value, dy, attention_in = (_dense_rows(x) for x in (query, key, value, dy, attention_in))
     mask, causal = _additive_mask(query, key, pse_shift, atten_mask, sparse_mode)
     lse = (softmax_max + softmax_sum.log())[..., 0]
     gradients = aten._scaled_dot_product_flash_attention_for_cpu_backward.default(

@@ -52,14 +52,15 @@ def _(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     if offsets is None:
         raise ValueError("offsets are needed")
+    # The kernel reads these as if they were dense.
     results: tuple[Tensor, Tensor, Tensor, Tensor] = torch.ops.aten._embedding_bag.default(
         weight,
-        indices,
-        offsets,
+        indices.contiguous(),
+        offsets.contiguous(),
         scale_grad_by_freq,
         EMBEDDING_BAG_MODES.index(mode),
         sparse,
-        per_sample_weights,
+        per_sample_weights if per_sample_weights is None else per_sample_weights.contiguous(),
         include_last_offset,
         padding_idx,
     )

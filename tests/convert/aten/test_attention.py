@@ -131,3 +131,13 @@ def test_queries_that_are_views():
 
     q, k, v = (x.transpose(1, 2).contiguous() for x in made())
     check(f, q, k, v, ops=[ATTENTION], unconverted_ops="error")
+
+
+def test_rows_that_are_not_dense():
+    def f(q, k, v):
+        # Copies keep the strides of what they copy, and the kernel wants dense rows.
+        q, k, v = (x.transpose(2, 3).contiguous() for x in (q, k, v))
+        return attention(q, k, v).transpose(2, 3).contiguous() * 2
+
+    transposed = [x.detach().transpose(2, 3).contiguous().requires_grad_() for x in made()]
+    check(f, *transposed, backward=True, rtol=1e-6, atol=1e-6, ops=[ATTENTION, GRADIENT], unconverted_ops="error")

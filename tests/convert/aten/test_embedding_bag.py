@@ -32,3 +32,13 @@ def test_weights_padding_and_the_last_offset():
     check(g, TABLE, INDICES, torch.tensor([0, 4, 8]), ops=["torch_call"])
     trained = TABLE.clone().requires_grad_()
     check(g, trained, INDICES, torch.tensor([0, 4, 8]), ops=["EmbeddingBag"], backward=True)
+
+
+def test_indices_that_are_not_dense():
+    def f(table, indices, offsets, weights):
+        return nnf.embedding_bag(indices, table, offsets, mode="sum", per_sample_weights=weights)
+
+    indices = INDICES.repeat_interleave(2)[1::2]
+    offsets = OFFSETS.repeat_interleave(2)[::2]
+    weights = torch.rand(16)[::2]
+    check(f, TABLE.t().contiguous().t(), indices, offsets, weights, ops=["EmbeddingBag"], unconverted_ops="error")
