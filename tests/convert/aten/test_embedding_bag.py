@@ -41,4 +41,6 @@ def test_indices_that_are_not_dense():
     indices = INDICES.repeat_interleave(2)[1::2]
     offsets = OFFSETS.repeat_interleave(2)[::2]
     weights = torch.rand(16)[::2]
-    check(f, TABLE.t().contiguous().t(), indices, offsets, weights, ops=["EmbeddingBag"], unconverted_ops="error")
+    check(f, TABLE, indices, offsets, weights.contiguous(), ops=["EmbeddingBag"], unconverted_ops="error")
+    check(f, TABLE, indices, offsets, weights, ops=["torch_call"])
+    check(f, TABLE.t().contiguous().t(), indices, offsets, weights.contiguous(), ops=["torch_call"])

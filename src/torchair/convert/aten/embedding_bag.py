@@ -42,12 +42,15 @@ def _embedding_bag(
     )
 
 
-def _same_sizes(node: fx.Node) -> Rejection | None:
+def _dense(node: fx.Node) -> Rejection | None:
     given = {a.name: v for a, v in schema_arguments(node.target, node.args, node.kwargs)}  # type: ignore[arg-type]
-    if given["include_last_offset"]:
+    for name in ("weight", "per_sample_weights"):
+        if given[name] is not None and not given[name].meta["val"].is_contiguous():
+            return Rejection(f"the sizes of eager's results depend on the strides of {name}, which is not contiguous")
+    if given["include_last_offset"] and node.target is aten._embedding_bag_forward_only.default:
         return Rejection("without a gradient and with the last offset, bag_size has another size than EmbeddingBag's")
     return None
 
 
-register_fx_node_ge_converter(aten._embedding_bag.default)(_embedding_bag)
-register_fx_node_ge_converter(aten._embedding_bag_forward_only.default, supports=_same_sizes)(_embedding_bag)
+for _overload in (aten._embedding_bag.default, aten._embedding_bag_forward_only.default):
+    register_fx_node_ge_converter(_overload, supports=_dense)(_embedding_bag)
