@@ -37,9 +37,9 @@ def obstacle(graph: Graph, inputs: Sequence[Any] = ()) -> tuple[Rejection, str] 
     for node in graph:
         if (rejection := supports_node(node)) is not None:
             return rejection, node.origin.source
-    for value, spec in zip(graph.outputs, graph.output_specs, strict=True):
-        if value is not None and spec.kind != "tensor" and value.type.content is None:
-            return Rejection(f"the number %{value.name}, which the graph returns, is known only at run time", FIX), ""
+    for output, spec in zip(graph.outputs, graph.output_specs, strict=True):
+        if output is not None and spec.kind != "tensor" and output.type.content is None:
+            return Rejection(f"the number %{output.name}, which the graph returns, is known only at run time", FIX), ""
     for blob in graph.blobs.values():
         if isinstance(blob, torch.Tensor) and blob.layout is not torch.strided:
             return Rejection(f"a constant is {_layout(blob)}", FIX), ""
