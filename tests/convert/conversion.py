@@ -23,7 +23,7 @@ __all__ = ["check", "check_samples", "converted_graphs", "converted_ops", "only"
 _PLUMBING = ("Const", "HostInts")
 
 
-def reference_backend(*, unconverted_ops: str = "run") -> Callable[..., Any]:
+def reference_backend(*, unconverted_ops: str = "run") -> backends.Backend:
     """A backend that runs graphs with the reference engine."""
     config = CompilerConfig()
     config.engine = "reference"

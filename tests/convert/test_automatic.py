@@ -21,6 +21,7 @@ from torchair.convert.matching import why_not
 from torchair.errors import AutoConversionError, ConverterResultError, TorchAirError
 from torchair.ir import DType, Graph, Node
 from torchair.opset.kernels import kernels
+from torchair.opset.prototype import prototypes
 
 
 def numbers(*shape: int) -> Tensor:
@@ -416,7 +417,7 @@ def test_scalars() -> None:
     error = refused(lambda x: ops.scaled(x, 2.5), numbers(3))
     assert isinstance(error, AutoConversionError)
     assert (
-        "argument 'factor' is of type Scalar, which may be an int or a float: no attribute type stands for it"
+        "argument 'factor' is of type Scalar, which no attribute type stands for: it may be an int or a float"
         in error.why
     )
 
@@ -467,9 +468,10 @@ def test_a_namespace_that_contains_aten_is_none_of_pytorch() -> None:
 # --- the pasted code works ---
 
 
-def paste(code: str) -> None:
-    """Execute what an error tells to paste."""
+def paste(code: str, declares: str = "") -> Any:
+    """Execute what an error tells to paste; returns the prototype that it declares."""
     exec(code, {"torchair": torchair, "torch": torch})
+    return prototypes.get(declares)
 
 
 def code_of(fix: str) -> str:
@@ -478,8 +480,8 @@ def code_of(fix: str) -> str:
 
 
 define(
-    'plenty(Tensor x, Tensor? y, Tensor[] zs, Scalar s, Scalar[] ss, *, int? n=None, str mode="a", float inf=2.0, Scalar? t=None)'
-    " -> (Tensor, Tensor)",
+    "plenty(Tensor x, Tensor? y, Tensor[] zs, Scalar s, Scalar[] ss, *, int? n=None, "
+    'str mode="a", float inf=2.0, Scalar? t=None) -> (Tensor, Tensor)',
     lambda x, y, zs, s, ss, *, n=None, mode="a", inf=2.0, t=None: (
         x * s + sum(ss) + (n or 0),
         x + len(zs) + len(mode) + inf,
@@ -488,7 +490,7 @@ define(
 )
 define(
     "write_scaled(Tensor(a!) x, Tensor(b!)[] ys, Tensor(c!)? z, Scalar s) -> Tensor",
-    lambda x, ys, z, s: [t.mul_(s) for t in (x, *ys, *([] if z is None else [z]))][0].sum(),
+    lambda x, ys, z, s: torch.cat([t.mul_(s) for t in (x, *ys, *([] if z is None else [z]))]).sum(),
     lambda x, ys, z, s: x.new_empty(()),
 )
 define(
@@ -534,7 +536,7 @@ def test_the_converter_of_the_message_works_when_pasted(overload, program, args)
 def test_the_declaration_of_the_message_works_when_pasted() -> None:
     program = lambda x, y: ops.my_op(x, y, [x], 0.5, 3)  # noqa: E731
     error = refused(program, numbers(3), numbers(3), require_prototype=True)
-    with declared(lambda: paste(code_of(error.fix)) or _declared("MyOp")):
+    with declared(lambda: paste(code_of(error.fix), "MyOp")):
         config = CompilerConfig()
         config.engine = "reference"
         config.experimental_config.require_prototype = True
@@ -543,18 +545,12 @@ def test_the_declaration_of_the_message_works_when_pasted() -> None:
         assert torch.equal(compiled(numbers(3), numbers(3)), program(numbers(3), numbers(3)))
 
 
-def _declared(name: str) -> Any:
-    from torchair.opset.prototype import prototypes
-
-    return prototypes.get(name)
-
-
 def test_the_declaration_that_corrects_another_works_when_pasted() -> None:
     program = lambda x: ops.three(x, x, 2)  # noqa: E731
     with declared(lambda: ge.declare_op("Three", inputs=["x"], outputs=["z"])):
         error = refused(program, numbers(3))
     code = code_of(error.fix).partition("\n\nor register")[0]
-    with declared(lambda: paste(code) or _declared("Three")):
+    with declared(lambda: paste(code, "Three")):
         check(program, numbers(3))
 
 
@@ -575,7 +571,7 @@ def test_a_required_declaration_of_scalars_works_when_pasted() -> None:
     program = lambda x: ops.scaled(x, 2.5)  # noqa: E731
     error = refused(program, numbers(3), require_prototype=True)
     first, _, second = code_of(error.fix).partition("\n\nand register a converter:\n\n")
-    with declared(lambda: paste(first) or _declared("Scaled")):
+    with declared(lambda: paste(first, "Scaled")):
         paste(second)
         try:
             check(program, numbers(3))

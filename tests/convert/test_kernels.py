@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 import torch
-from tests.convert.conversion import check, reference_backend
-from tests.custom_operators import define, ops
 from torch import Tensor
 
 import torchair
+from tests.convert.conversion import check, reference_backend
+from tests.custom_operators import define, ops
 from torchair import ge
 from torchair.convert import converters
 from torchair.errors import MissingKernelError, TorchAirError
@@ -73,8 +73,8 @@ def test_one_to_one(function) -> None:
         (graph,) = check(lambda x, y: ops.blend(x, y, 0.5, 3), numbers(2, 3), numbers(2, 3))
         check(lambda x: ops.blend(x, x, 0.5, 3), numbers(2, 3))
         check(lambda x, y: ops.blend(x, y, 0.5, 3), numbers(2, 3), numbers(2, 3), dynamic=True)
-    (node,) = [node for node in graph if node.call is not None]
-    assert node.call.target == "custom_operators::blend.default"
+    (call,) = [node.call for node in graph if node.call is not None]
+    assert call.target == "custom_operators::blend.default"
 
 
 def test_results_in_another_order() -> None:
@@ -84,7 +84,8 @@ def test_results_in_another_order() -> None:
 
     with converter(ops.two.default, function):
         (graph,) = check(lambda x: ops.two(x), numbers(2, 3))
-    assert only_node(graph, "Two").call.order == (1, 0)
+    (call,) = [node.call for node in graph if node.call is not None]
+    assert call.order == (1, 0)
 
 
 def test_a_list_of_results() -> None:
@@ -151,7 +152,7 @@ def test_supports_sees_the_call() -> None:
 
     def supports(node):
         seen.append((node.target, [a.meta["val"].shape for a in node.all_input_nodes]))
-        return None
+        return
 
     with converter(ops.accumulate.default, lambda x, y: ge.custom_op("Accumulate", x, y) and None, supports=supports):
         check(lambda x, y: (ops.accumulate(x[1], y), x * 2), numbers(4, 3), numbers(3))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
-from tests.custom_operators import ops
 
 import torchair
+from tests.custom_operators import ops
 from torchair import ge
 from torchair._ge_concrete_graph.supported_declaration import (
     BF16,
@@ -26,6 +28,9 @@ from torchair._ge_concrete_graph.supported_declaration import (
 from torchair.convert import converters
 from torchair.customop import run_cases
 from torchair.errors import ArgumentError, ArgumentTypeError
+
+#: Tests pass what annotations forbid.
+declare_supported: Any = torchair.declare_supported
 
 
 @pytest.fixture
@@ -131,10 +136,10 @@ def test_a_converter_without_a_declaration_has_no_cases(converter) -> None:
         (lambda: F32(2, value_range=3), "A value_range has two bounds"),
         (lambda: F32(-1), "The sizes of a tensor descriptor are ints"),
         (lambda: F32(1.5), "The sizes of a tensor descriptor are ints"),
-        (lambda: torchair.declare_supported([3]), "it was given 3, a int"),
-        (lambda: torchair.declare_supported(None), "it was given None, a NoneType"),
-        (lambda: torchair.declare_supported(Support(F32(1))), "declare_supported takes a list of Support"),
-        (lambda: torchair.declare_supported([])(lambda x: x), "declare_supported decorates a converter"),
+        (lambda: declare_supported([3]), "it was given 3, a int"),
+        (lambda: declare_supported(None), "it was given None, a NoneType"),
+        (lambda: declare_supported(Support(F32(1))), "declare_supported takes a list of Support"),
+        (lambda: declare_supported([])(lambda x: x), "declare_supported decorates a converter"),
     ],
 )
 def test_wrong_declarations(call, words) -> None:

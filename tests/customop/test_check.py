@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 import torch
-from tests.custom_operators import define, ops
-from tests.ge.building import declared
 from torch import Tensor
 
 import torchair
+from tests.custom_operators import define, ops
+from tests.ge.building import declared
 from torchair import ge
 from torchair.convert import converters
 from torchair.errors import ArgumentTypeError

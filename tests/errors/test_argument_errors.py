@@ -4,15 +4,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from expecttest import assert_expected_inline
+
+import torchair
 from tests.custom_operators import ops
 from tests.errors.texts import raised
 from tests.ge.building import conversion, declared
-
-import torchair
-from torchair import ge
 from torchair.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -26,6 +27,10 @@ from torchair.errors import (
 )
 from torchair.ge import attr
 from torchair.llm_datadist import create_npu_tensors
+
+#: Tests pass what annotations forbid.
+ge: Any = torchair.ge
+scope: Any = torchair.scope
 
 
 @pytest.fixture
@@ -68,7 +73,7 @@ An Ascend IR operator was given another number of arguments than it has [TA209]
   why:
     TextOp(x, z[]; attr1: Float, attr2: Int = 0) -> (out) takes 3 to 4 (2 inputs, 2 attributes), 1 were given
   fix:
-    Pass the inputs in order (None for an absent optional one, a list for a dynamic one), then the attributes.""",
+    Pass the inputs in order (None for an absent one, a list for a dynamic one), then the attributes.""",
     )
 
 
@@ -156,7 +161,7 @@ An operator with a dynamic output is called by keyword [TA208]
   why:
     TextList(x) -> (ys[]): how many values 'ys' has is not known from positional arguments
   fix:
-    torchair.ge.custom_op("TextList", inputs={...}, attrs={...}, outputs=[("ys", count)])""",
+    torchair.ge.custom_op("TextList", inputs=..., attrs=..., outputs=[("ys", count)])""",
     )
 
 
@@ -323,7 +328,7 @@ check_operator takes one operator overload [TA217]
 
 def test_scopes() -> None:
     assert_expected_inline(
-        raised(lambda: torchair.scope.op_never_timeout(1), ArgumentTypeError),
+        raised(lambda: scope.op_never_timeout(1), ArgumentTypeError),
         """\
 An argument is of the wrong type [TA217]
   why:

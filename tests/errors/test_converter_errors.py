@@ -4,13 +4,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from expecttest import assert_expected_inline
-from tests.custom_operators import ops
-from tests.errors.texts import compile_error, converter, raised
 
 import torchair
+from tests.custom_operators import ops
+from tests.errors.texts import compile_error, converter, raised
 from torchair import ge
 from torchair.errors import (
     ArgumentError,
@@ -23,12 +25,15 @@ from torchair.errors import (
 
 X = torch.ones(2, 3)
 
+#: Tests pass what annotations forbid.
+register: Any = torchair.register_fx_node_ge_converter
+
 
 # --- registration ---
 
 
 def test_a_packet() -> None:
-    text = raised(lambda: torchair.register_fx_node_ge_converter(torch.ops.aten.relu), ConverterRegistrationError)
+    text = raised(lambda: register(torch.ops.aten.relu), ConverterRegistrationError)
     assert_expected_inline(
         text,
         """\
@@ -50,7 +55,7 @@ def test_what_is_no_operator(target) -> None:
 
 
 def test_a_function_of_torch() -> None:
-    text = raised(lambda: torchair.register_fx_node_ge_converter("aten::sin"), ConverterRegistrationError)
+    text = raised(lambda: register("aten::sin"), ConverterRegistrationError)
     assert_expected_inline(
         text,
         """\

@@ -7,11 +7,11 @@ from __future__ import annotations
 import pytest
 import torch
 from expecttest import assert_expected_inline
+
+import torchair
 from tests.custom_operators import define, ops
 from tests.errors.texts import compile_error, converter, raised, text_of
 from tests.ge.building import declared
-
-import torchair
 from torchair import ge
 from torchair.contracts import check_call
 from torchair.errors import (
@@ -42,7 +42,7 @@ def test_scalars() -> None:
 Failed to auto-generated converter for custom_operators.scaled.default to AscendIR: [TA205]
   why:
     schema:    custom_operators::scaled(Tensor x, Scalar factor) -> Tensor
-    argument 'factor' is of type Scalar, which may be an int or a float: no attribute type stands for it
+    argument 'factor' is of type Scalar, which no attribute type stands for: it may be an int or a float
   fix:
     Register a converter that gives these arguments attribute types:
 
@@ -90,7 +90,7 @@ def test_nobody_declared_it_and_it_has_scalars() -> None:
 Failed to auto-generated converter for custom_operators.scaled.default to AscendIR: [TA205]
   why:
     schema:    custom_operators::scaled(Tensor x, Scalar factor) -> Tensor
-    argument 'factor' is of type Scalar, which may be an int or a float: no attribute type stands for it
+    argument 'factor' is of type Scalar, which no attribute type stands for: it may be an int or a float
     No AscendIR Scaled was found to be registered.
   fix:
     Declare the prototype, as an operator project would:
@@ -241,7 +241,7 @@ def test_no_kernel() -> None:
 An Ascend IR operator has no kernel on this machine [TA402]
   why:
     Unknown (node Unknown) has no lowering, and no kernel is registered for it
-    the kernel of custom_operators.my_op.default cannot stand in: the converter is not one-to-one (its results are those of one IR operator, whose inputs are the torch operator's tensors, all of them)
+    the kernel of custom_operators.my_op.default cannot stand in, since the converter is not one-to-one: its results would be those of one IR operator, whose inputs are the torch operator's tensors, all of them
   fix:
     Register a kernel, install an operator project that has one, or make the converter one-to-one:
 
@@ -258,18 +258,20 @@ def test_no_kernel_in_place() -> None:
     def convert(x, y):
         return ge.Add(ge.custom_op("MyInplace", x, y)[1], y)
 
-    with declared(
-        lambda: ge.declare_op("MyInplace", inputs=["x", "y"], outputs=["x", "z"], attrs={"mode": ("Str", "a")})
+    with (
+        declared(
+            lambda: ge.declare_op("MyInplace", inputs=["x", "y"], outputs=["x", "z"], attrs={"mode": ("Str", "a")})
+        ),
+        converter(ops.my_inplace.default, convert),
     ):
-        with converter(ops.my_inplace.default, convert):
-            text = compile_error(lambda x: ops.my_inplace(x, x), X.clone(), kind=MissingKernelError)
+        text = compile_error(lambda x: ops.my_inplace(x, x), X.clone(), kind=MissingKernelError)
     assert_expected_inline(
         text,
         """\
 An Ascend IR operator has no kernel on this machine [TA402]
   why:
     MyInplace (node MyInplace) has no lowering, and no kernel is registered for it
-    the kernel of custom_operators.my_inplace.default cannot stand in: the converter is not one-to-one (its results are those of one IR operator, whose inputs are the torch operator's tensors, all of them)
+    the kernel of custom_operators.my_inplace.default cannot stand in, since the converter is not one-to-one: its results would be those of one IR operator, whose inputs are the torch operator's tensors, all of them
   fix:
     Register a kernel, install an operator project that has one, or make the converter one-to-one:
 
@@ -295,7 +297,7 @@ A converter does not write an argument that its operator writes [TA212]
   why:
     custom_operators.my_inplace.default writes 'x' (its schema says so), and no node that its converter added has an output named like the input that 'x' went into
   fix:
-    Use an Ascend IR operator whose prototype lists the written input also as an output of the same name:
+    Use an Ascend IR operator whose prototype lists the written input also as an output:
 
     torchair.ge.declare_op("MyOp", inputs=["x"], outputs=["x"])
 

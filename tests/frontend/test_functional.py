@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 import torch
-from tests.custom_operators import define, ops
 from torch import Tensor, fx
 from torch.fx.experimental.proxy_tensor import make_fx
 
 import torchair
+from tests.custom_operators import define, ops
 from torchair.errors import MissingFakeKernelError, MutationError
 from torchair.frontend.functional import functional_graph
 
@@ -61,7 +61,7 @@ def test_raw_graphs(program, tracer) -> None:
 
 
 def test_modules_with_parameters() -> None:
-    module = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU(), torch.nn.Linear(4, 2))
+    module: Any = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU(), torch.nn.Linear(4, 2))
     x = numbers(2, 3)
     with torch.no_grad():
         run = compiler()(fx.symbolic_trace(module), [x])
@@ -71,12 +71,14 @@ def test_modules_with_parameters() -> None:
 
 
 def test_functional_graphs_stay_as_they_are() -> None:
-    gm = make_fx(reading, tracing_mode="fake")(numbers(4, 3), numbers(3))
+    gm: Any = make_fx(reading, tracing_mode="fake")(numbers(4, 3), numbers(3))
     gm.graph.output_node().args = ((gm.graph.output_node().args[0],),)
     assert functional_graph(gm, []) == (gm, ())
 
 
 class _Counting(torch.nn.Module):
+    seen: Tensor
+
     def __init__(self) -> None:
         super().__init__()
         self.register_buffer("seen", torch.zeros(3))
@@ -87,7 +89,7 @@ class _Counting(torch.nn.Module):
 
 
 def test_what_the_graph_holds_is_written() -> None:
-    gm = fx.symbolic_trace(_Counting())
+    gm: Any = fx.symbolic_trace(_Counting())
     run = compiler()(gm, [numbers(3)])
     for calls in (1, 2):
         (y,) = run(numbers(3))

@@ -8,11 +8,10 @@ from collections.abc import Iterator
 from torchair.convert.custom_op import Conversion
 from torchair.ir import DType, TensorType, Value
 from torchair.ir.graph import Graph
-from torchair.ir.text import to_text
 from torchair.opset.builder import GraphBuilder, building
 from torchair.opset.prototype import Prototype, prototypes
 
-__all__ = ["conversion", "declared", "nodes_of"]
+__all__ = ["conversion", "declared"]
 
 
 @contextlib.contextmanager
@@ -35,8 +34,3 @@ def declared(declare) -> Iterator[Prototype]:
         yield prototype
     finally:
         prototypes.forget(prototype.name)
-
-
-def nodes_of(graph: Graph) -> list[str]:
-    """The nodes of a graph as text, one line each."""
-    return [line.strip() for line in to_text(graph).splitlines() if line.startswith("  %") or line.startswith("  $")]

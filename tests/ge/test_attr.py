@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -24,7 +26,7 @@ VALUES = {
     "ListStr": ["a", "b"],
     "Str": "a",
 }
-WRONG = {
+WRONG: dict[str, Any] = {
     "Bool": [1, "True", 0.5],
     "DataType": ["float", 1.5, 1000],
     "Float": ["1.5", [1.5]],

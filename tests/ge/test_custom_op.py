@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 
 import torchair
 from tests.custom_operators import ops
 from tests.ge.building import conversion, declared
-from torchair import ge
 from torchair.errors import ArgumentError, PrototypeNotFoundError
 from torchair.ge import attr
 from torchair.ir import DType, Slot, TensorType
 from torchair.opset.builder import current_builder
 from torchair.opset.prototype import prototypes
+
+#: Tests pass what annotations forbid.
+ge: Any = torchair.ge
 
 
 @pytest.fixture(autouse=True)
@@ -149,7 +153,7 @@ def test_an_output_of_an_absent_input_is_absent() -> None:
 
 def test_the_positional_form_takes_them_from_the_torch_schema() -> None:
     with conversion((2,), (2,), overload=ops.my_inplace.default) as (x, y):
-        new, z = ge.custom_op("Whatever", x, y)
+        new, _ = ge.custom_op("Whatever", x, y)
     assert new.producer.output_names == ("x", "out0")
     assert new.producer.writes == ((0, 0),)
     assert prototypes.get("Whatever") is None
@@ -224,9 +228,12 @@ def test_wrong_kinds(arguments, words) -> None:
 
 
 def test_dynamic_outputs_need_the_keyword_form() -> None:
-    with declared(lambda: ge.declare_op("GeTestList", inputs=["x"], outputs=[("ys", "dynamic")])):
-        with conversion((2,)) as (x,), pytest.raises(TypeError, match="how many values 'ys' has is not known"):
-            ge.custom_op("GeTestList", x)
+    with (
+        declared(lambda: ge.declare_op("GeTestList", inputs=["x"], outputs=[("ys", "dynamic")])),
+        conversion((2,)) as (x,),
+        pytest.raises(TypeError, match="how many values 'ys' has is not known"),
+    ):
+        ge.custom_op("GeTestList", x)
 
 
 # --- errors of the keyword form ---

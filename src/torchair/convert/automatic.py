@@ -1,4 +1,4 @@
-"""Automatic conversion of custom operators: ``my_op`` becomes the IR operator ``MyOp`` (F-62, architecture section 4)."""
+"""Automatic conversion of custom operators: ``my_op`` becomes the IR operator ``MyOp`` (specification, F-62)."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ def _operand(value: Any) -> Operand:
 
 
 def _attrs(prototype: Prototype, pairs: _Pairs) -> dict[str, Any]:
-    """Attribute values in the prototype's order; one that is None is left out, one without an argument has its default."""
+    """Attribute values in the prototype's order, without those that are None, defaults filled in."""
     given = [value for argument, value in pairs if argument.input_kind is None and not argument.is_placement]
     attrs: dict[str, Any] = {}
     for i, spec in enumerate(prototype.attrs):
@@ -188,12 +188,15 @@ def _report(driver: Driver, schema: OperatorSchema, prototype: Prototype) -> Non
     driver.report.auto_converted[str(overload)] += 1
     code = textwrap.indent(converter_code(schema, prototype.name), "  ")
     logger.info(
-        f"The converter for the Ascend operator {overload} has been automatically converted: {prototype.signature}\n{code}"
+        "The converter for the Ascend operator %s has been automatically converted: %s\n%s",
+        overload,
+        prototype.signature,
+        code,
     )
     if prototype.name in operators and kernels.get(prototype.name) is None:
         logger.warning_once(
-            f"{overload} runs as the built-in Ascend IR operator {prototype.name}, because of its name; its own kernel is "
-            "not used. If it is another operator, register a converter to an operator of another name."
+            f"{overload} runs as the built-in Ascend IR operator {prototype.name}, because of its name; its own kernel "
+            "is not used. If it is another operator, register a converter to an operator of another name."
         )
 
 

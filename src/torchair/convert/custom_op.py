@@ -69,15 +69,15 @@ def custom_op(
     Args:
         op_type: Name of the operator.
         args: Inputs in the prototype's order (a tensor, None for an absent optional input, a list for a dynamic one),
-            then attributes as plain Python values; one that is None is left out. With any of these, the dictionaries are
-            ignored.
+            then attributes as plain Python values; one that is None is left out. With any of these, the dictionaries
+            are ignored.
         inputs: Name to tensor, None or list of tensors.
         outputs: Output names, ``(name, count)`` for a dynamic output.
         attrs: Name to ``torchair.ge.attr`` value.
         node_name: Exact name of the node.
 
     Returns:
-        One tensor; a tuple where the prototype has several outputs (a dynamic one is a list in it); None without outputs.
+        One tensor; a tuple where the prototype has several outputs (a dynamic one is a list in it); None without any.
 
     Raises:
         NoGraphError: No conversion is in progress.
@@ -120,7 +120,7 @@ class _Call:
             raise PrototypeArgumentTypeError(
                 "An operator with a dynamic output is called by keyword",
                 why=f"{prototype.signature}: how many values {dynamic[0]!r} has is not known from positional arguments",
-                fix=f'torchair.ge.custom_op("{op_type}", inputs={{...}}, attrs={{...}}, outputs=[("{dynamic[0]}", count)])',
+                fix=f'torchair.ge.custom_op("{op_type}", inputs=..., attrs=..., outputs=[("{dynamic[0]}", count)])',
             )
         return cls(prototype, operands, _attrs(prototype, given), {})
 
@@ -177,7 +177,7 @@ def _derived_from_keywords(
     return prototype
 
 
-def _conversion_for(builder: GraphBuilder, op_type: str) -> Conversion:
+def _conversion_for(builder: GraphBuilder, op_type: Any) -> Conversion:
     """The conversion in progress, where it may derive a prototype.
 
     Raises:
@@ -218,11 +218,11 @@ def _check_count(prototype: Prototype, count: int) -> None:
         least = len(prototype.inputs)
     if not least <= count <= most:
         wanted = str(most) if least == most else f"{least} to {most}"
+        sizes = f"{len(prototype.inputs)} inputs, {len(prototype.attrs)} attributes"
         raise PrototypeArgumentCountError(
             "An Ascend IR operator was given another number of arguments than it has",
-            why=f"{prototype.signature} takes {wanted} ({len(prototype.inputs)} inputs, {len(prototype.attrs)} attributes), "
-            f"{count} were given",
-            fix="Pass the inputs in order (None for an absent optional one, a list for a dynamic one), then the attributes.",
+            why=f"{prototype.signature} takes {wanted} ({sizes}), {count} were given",
+            fix="Pass the inputs in order (None for an absent one, a list for a dynamic one), then the attributes.",
         )
 
 

@@ -90,9 +90,36 @@ def convert(driver: Driver, node: fx.Node) -> Any:
     schema = OperatorSchema.of(overload)
     if _torch_compat.is_auto_functionalized_v2(node.target):
         wrapped = _read_v2(schema, node)
+        _refuse_truncated_slices(driver, schema, node)
     else:
         wrapped = _read_v1(driver, schema, node)
     return _Expansion(driver, node, schema, wrapped).run()
+
+
+def _refuse_truncated_slices(driver: Driver, schema: OperatorSchema, node: fx.Node) -> None:
+    """Where PyTorch counts a slice from the wrong place, it may end behind its base; then the results' types are wrong.
+
+    Raises:
+        MutationError: The operator has results, and an argument is such a slice.
+    """
+    bases: Any = node.kwargs["_all_bases"]
+    for argument in schema.written if schema.returns else ():
+        for prefix in [key.removesuffix("_slice_end") for key in node.kwargs if key.endswith("_slice_end")]:
+            if prefix != f"_{argument.name}" and not prefix.startswith(f"_{argument.name}_"):
+                continue
+            dim, end = (_meta(node.kwargs[f"{prefix}_slice_{part}"]) for part in ("dim", "end"))
+            size = _meta(bases[node.kwargs[f"{prefix}_base_index"]]).shape[dim]
+            if isinstance(size, int) and isinstance(end, int) and end > size:
+                raise MutationError(
+                    "PyTorch functionalizes a slice of an input wrongly",
+                    why=(
+                        f"{schema.overload} writes the argument {argument.name!r}, a slice of an input that begins "
+                        "inside its storage; PyTorch counts the slice from the start of the storage, and so misjudges "
+                        "the shapes of the operator's results"
+                    ),
+                    fix="Call the compiled function with a clone() of that input.",
+                    where=driver.builder.origin.source,
+                )
 
 
 @dataclass(slots=True)
@@ -243,11 +270,11 @@ class _Expansion:
         return MutationError(
             "A converter does not write an argument that its operator writes",
             why=(
-                f"{self.schema.overload} writes {name!r} (its schema says so), and no node that its converter added has "
-                f"an output named like the input that {name!r} went into"
+                f"{self.schema.overload} writes {name!r} (its schema says so), and no node that its converter added "
+                f"has an output named like the input that {name!r} went into"
             ),
             fix=(
-                "Use an Ascend IR operator whose prototype lists the written input also as an output of the same name:\n\n"
+                "Use an Ascend IR operator whose prototype lists the written input also as an output:\n\n"
                 f'torchair.ge.declare_op("MyOp", inputs=["{name}"], outputs=["{name}"])\n\n'
                 f"or write a new value of it: torchair.ge.Assign({name}, new_value)"
             ),
@@ -308,8 +335,8 @@ def _read_v1(driver: Driver, schema: OperatorSchema, node: fx.Node) -> _Wrapped:
                         "An operator writes memory in a way that a graph cannot express",
                         why=[
                             f"schema: {schema.overload._schema}",
-                            f"the written arguments {first!r} and {argument.name!r} share memory, and PyTorch's first version "
-                            "of automatic functionalization does not tell how",
+                            f"the written arguments {first!r} and {argument.name!r} share memory",
+                            "PyTorch's first version of automatic functionalization does not tell how",
                         ],
                         fix="torch._inductor.config.enable_auto_functionalized_v2 = True",
                         where=driver.builder.origin.source,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from torchair import _torch_compat
 from torchair._torch_compat import OpOverload, OpOverloadPacket
 from torchair.convert.pasting import converter_code, declaration_code, positional_converter_code
 from torchair.convert.schemas import OperatorSchema, ir_name
@@ -33,7 +34,9 @@ def why_not(target: Any, *, require_prototype: bool = False) -> Rejection | None
         overloads = ""
         if isinstance(target, OpOverloadPacket):
             path = str(target).replace("::", ".")
-            overloads = "its overloads are " + ", ".join(f"torch.ops.{path}.{name}" for name in target.overloads())
+            overloads = "its overloads are " + ", ".join(
+                f"torch.ops.{path}.{name}" for name in _torch_compat.overload_names(target)
+            )
         kind = "an operator with several overloads" if overloads else f"a {type(target).__name__}"
         return Rejection("\n".join(filter(None, [f"{target} is {kind}, not an operator overload", overloads])))
     if target.namespace in BUILTIN_NAMESPACES:
@@ -49,9 +52,8 @@ def why_not(target: Any, *, require_prototype: bool = False) -> Rejection | None
         why.append(f"prototype: {prototype.signature}, {origin}")
     untyped = [a for a in schema.others if a.attr_type is None]
     problems = [
-        f"argument {a.name!r} is of type {a.torch_type}, which may be an int or a float: no attribute type stands for it"
-        if a.torch_type.startswith("Scalar")
-        else f"argument {a.name!r} is of type {a.torch_type}, which no attribute type stands for"
+        f"argument {a.name!r} is of type {a.torch_type}, which no attribute type stands for"
+        + (": it may be an int or a float" if a.torch_type.startswith("Scalar") else "")
         for a in untyped
     ]
     if prototype is None and require_prototype:
@@ -115,13 +117,15 @@ def _output_mismatches(schema: OperatorSchema, prototype: Prototype) -> list[str
         at = [i for i, a in enumerate(schema.tensors) if a.written]
         ref = [i for i, s in enumerate(prototype.inputs) if s.name in references]
         if at != ref:
+            names = _list(prototype.inputs[i].name for i in ref)
             problems.append(
-                f"it writes the tensor arguments number {_list(map(str, at))} ({_list(written)}), {name} writes the inputs "
-                f"number {_list(map(str, ref))} ({_list(prototype.inputs[i].name for i in ref)})"
+                f"it writes the tensor arguments number {_list(map(str, at))} ({_list(written)}), "
+                f"{name} writes the inputs number {_list(map(str, ref))} ({names})"
             )
     if not problems:
         problems += [
-            f"result {role} is {'a list' if schema.returns[role] == 'list' else 'one value'}, output {s.name!r} of {name} is {s.kind}"
+            f"result {role} is {'a list' if schema.returns[role] == 'list' else 'one value'}, "
+            f"output {s.name!r} of {name} is {s.kind}"
             for role, s in zip(output_roles(schema, prototype), prototype.outputs, strict=True)
             if isinstance(role, int) and (schema.returns[role] == "list") != (s.kind == "dynamic")
         ]
@@ -129,7 +133,7 @@ def _output_mismatches(schema: OperatorSchema, prototype: Prototype) -> list[str
 
 
 def output_roles(schema: OperatorSchema, prototype: Prototype) -> tuple[str | int, ...]:
-    """For each output of a prototype that fits: the written argument whose new value it is, or the number of the result."""
+    """For each output of a prototype that fits, the written argument whose new value it is, or the result's number."""
     positions = {spec.name: i for i, spec in enumerate(prototype.inputs)}
     roles: list[str | int] = []
     result = 0
@@ -143,9 +147,7 @@ def output_roles(schema: OperatorSchema, prototype: Prototype) -> tuple[str | in
 
 
 def own_name(overload: OpOverload) -> str:
-    """A name for an IR operator that includes the namespace, for a torch operator whose name is taken: ``ns::add`` is
-    ``NsAdd``.
-    """
+    """A name with the namespace, for a torch operator whose own name is taken: ``ns::add`` is ``NsAdd``."""
     return ir_name(f"{overload.namespace}_{overload._schema.name.rpartition('::')[2]}")
 
 

@@ -128,7 +128,7 @@ def adopt_kernel(
     (node,) = opaque
     schema = OperatorSchema.of(overload)
     mapping = CallMapping(node.operands)
-    if not all([mapping.add(argument, value) for argument, value in schema.pairs(args, kwargs)]):
+    if not all(mapping.add(argument, value) for argument, value in schema.pairs(args, kwargs)):
         return
     for index, value in enumerate(node.operands):
         constant = value is None or (value.producer is not None and value.producer.op in _CONSTANTS)

@@ -143,8 +143,10 @@ class OperatorSchema:
         return values
 
     def derive_prototype(self, name: str | None = None, *, scalars: bool = False) -> Prototype:
-        """The prototype that this schema would have: inputs, then attributes; outputs are the written inputs, then
-        ``out0``, ``out1`` ..., never the name of an argument that is not written.
+        """The prototype that this schema would have.
+
+        Inputs come first, then attributes. Outputs are the written inputs, then ``out0``, ``out1`` ..., never the name
+        of an argument that is not written.
 
         Args:
             name: Name of the IR operator; by default the one of the naming rule.

@@ -1,4 +1,4 @@
-"""Scope markers in the FX graph: which attributes the nodes between ``scope_enter`` and ``scope_exit`` receive (F-71)."""
+"""Scope markers in the FX graph: which attributes the nodes between enter and exit get (specification, F-71)."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ class TensorCase:
 
 
 def _kind(dtype: torch.dtype) -> Callable[..., TensorCase]:
-    def make(*dims: int, value_range: Sequence[float] | None = None) -> TensorCase:
+    def make(*dims: Any, value_range: Any = None) -> TensorCase:
         if any(isinstance(d, bool) or not isinstance(d, int) or d < 0 for d in dims):
             raise ArgumentError(
                 "The sizes of a tensor descriptor are ints of at least 0",

@@ -149,7 +149,7 @@ def _overload_of(op: Any) -> OpOverload:
         name, _, overload_name = rest.partition(".")
         packet = _torch_compat.find_packet(namespace, name) if separator else None
         if packet is not None and overload_name:
-            if overload_name in packet.overloads():
+            if overload_name in _torch_compat.overload_names(packet):
                 exact: OpOverload = getattr(packet, overload_name)
                 return exact
             reason = f"{namespace}::{name} has no overload {overload_name!r}"
@@ -158,7 +158,7 @@ def _overload_of(op: Any) -> OpOverload:
         else:
             reason = f"no operator {op!r} is defined"
     if isinstance(op, OpOverloadPacket):
-        names = op.overloads()
+        names = _torch_compat.overload_names(op)
         if len(names) == 1:
             only: OpOverload = getattr(op, names[0])
             return only
@@ -200,7 +200,7 @@ def _kernel_rows(overload: OpOverload, contract: _Contract) -> Iterator[Row]:
         elif _torch_compat.has_kernel(overload, device):
             yield Row(title, "pass")
         elif device == "CPU":
-            name = overload.name()
+            name = overload._schema.name
             parameters = ", ".join(a.name for a in overload._schema.arguments)
             code = f'@torch.library.impl("{name}", "{device}")\ndef _({parameters}):\n    ...'
             yield Row(title, "missing", f"no kernel of {name} is registered for {device}", code)

@@ -87,12 +87,14 @@ def _graph_of(overload: OpOverload, flat: Sequence[Any], rebuild: Any) -> tuple[
 
 def _copies(flat: Sequence[Any]) -> list[Any]:
     """The arguments with memory of their own; views of one storage stay views of one."""
-    storages: dict[int, Any] = {}
+    storages: dict[int, torch.UntypedStorage] = {}
     copies: list[Any] = []
     for value in flat:
         if isinstance(value, torch.Tensor) and value.layout is torch.strided:
             key = _torch_compat.storage_id(value)
-            storage = storages.setdefault(key, value.detach().untyped_storage().clone())
+            if key not in storages:
+                storages[key] = _torch_compat.storage_copy(value)
+            storage = storages[key]
             made = torch.empty(0, dtype=value.dtype, device=value.device)
             copies.append(made.set_(storage, value.storage_offset(), value.size(), value.stride()))
         else:
@@ -105,13 +107,17 @@ def _differences(
 ) -> list[str]:
     if len(actual) != len(expected):
         return [f"{len(actual)} {title}s in GE mode, {len(expected)} in eager mode"]
-    problems = []
-    for i, (a, b) in enumerate(zip(actual, expected, strict=True)):
-        try:
-            torch.testing.assert_close(a, b, rtol=rtol, atol=atol, equal_nan=True, check_stride=True)
-        except AssertionError as e:
-            problems.append(f"{title} {i} differs between GE mode and eager mode: {' '.join(str(e).split())}")
-    return problems
+    pairs = enumerate(zip(actual, expected, strict=True))
+    found = ((i, _difference(a, b, rtol, atol)) for i, (a, b) in pairs)
+    return [f"{title} {i} differs between GE mode and eager mode: {text}" for i, text in found if text]
+
+
+def _difference(a: Any, b: Any, rtol: float | None, atol: float | None) -> str:
+    try:
+        torch.testing.assert_close(a, b, rtol=rtol, atol=atol, equal_nan=True, check_stride=True)
+    except AssertionError as e:
+        return " ".join(str(e).split())
+    return ""
 
 
 def _leaves(value: Any) -> list[Any]:

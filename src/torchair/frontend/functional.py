@@ -92,8 +92,10 @@ def _explained(node: fx.Node, error: Exception) -> Exception:
     where = source_line(node)
     if _torch_compat.lacks_fake_kernel(error):
         target = node.target
-        overload = getattr(target, target.overloads()[0]) if isinstance(target, OpOverloadPacket) else target
-        name = overload.name() if isinstance(overload, OpOverload) else str(target)
+        overload = (
+            getattr(target, _torch_compat.overload_names(target)[0]) if isinstance(target, OpOverloadPacket) else target
+        )
+        name = str(overload._schema.name) if isinstance(overload, OpOverload) else str(target)
         arguments = overload._schema.arguments if isinstance(overload, OpOverload) else ()
         parameters = [argument.name for argument in arguments] or ["x"]
         return MissingFakeKernelError(

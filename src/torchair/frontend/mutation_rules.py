@@ -100,7 +100,7 @@ def _problems(overload: OpOverload, node: fx.Node) -> Iterator[tuple[str, str]]:
 def _overload(node: fx.Node) -> OpOverload | None:
     target = node.target
     if isinstance(target, OpOverloadPacket):
-        names = target.overloads()
+        names = _torch_compat.overload_names(target)
         # Which one a packet calls is known only when it runs; with several the exact one is seen later.
         return getattr(target, names[0]) if len(names) == 1 else None
     return target if isinstance(target, OpOverload) else None
@@ -110,7 +110,8 @@ def _is_expanded(value: Any) -> bool:
     if not isinstance(value, torch.Tensor) or value.layout is not torch.strided:
         return False
     pairs = zip(value.shape, value.stride(), strict=True)
-    return any(isinstance(stride, int) and stride == 0 and not _is_one(size) for size, stride in pairs)
+    numbers: Any = pairs  # symbolic sizes are SymInt, which annotations call int
+    return any(isinstance(stride, int) and stride == 0 and not _is_one(size) for size, stride in numbers)
 
 
 def _is_one(size: Any) -> bool:

@@ -26,6 +26,7 @@ class TypedAttr:
     """
 
     type_name: ClassVar[str] = ""
+    value: Any
 
     def __init__(self, value: Any) -> None:
         problem = None
@@ -49,7 +50,7 @@ class TypedAttr:
         return f"ge.attr.{self.type_name}({self.value!r})"
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and bool(other.value == self.value)  # type: ignore[attr-defined]
+        return type(other) is type(self) and bool(other.value == self.value)
 
     def __hash__(self) -> int:
         return hash((self.type_name, repr(self.value)))

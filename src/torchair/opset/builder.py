@@ -77,7 +77,8 @@ class GraphBuilder:
         origin, scope, value_name: Given to the nodes that are added; the driver changes them as it goes.
         added: Nodes in the order of adding (the driver looks at the tail to see what a converter did).
         owned_from: While a torch operator is converted, the number in ``added`` of its first node. An operator that
-            writes in place gets a copy of any value that is older, since something else may read it. None: no such care.
+            writes in place gets a copy of any value that is older, since something else may read it. None: no such
+            care.
         conversion: What ``custom_op`` has to know about the torch operator under conversion (set by the driver).
     """
 

@@ -85,7 +85,7 @@ def _named(declared: Operands, title: str, kinds: Sequence[str], problems: list[
     return found
 
 
-def _attributes(operator: str, declared: Attributes, problems: list[str]) -> list[AttrSpec]:
+def _attributes(operator: str, declared: Any, problems: list[str]) -> list[AttrSpec]:
     if isinstance(declared, str) or not isinstance(declared, Mapping | Sequence):
         problems.append(f"the attributes are {declared!r}; they are a dict of name to type")
         return []
@@ -94,6 +94,8 @@ def _attributes(operator: str, declared: Attributes, problems: list[str]) -> lis
         if not (isinstance(item, tuple | list) and len(item) == 2 and isinstance(item[0], str)):
             problems.append(f"attribute {item!r} is not a (name, type) pair")
             continue
+        name: str
+        declaration: Any
         name, declaration = item
         default: Any = REQUIRED
         if isinstance(declaration, TypedAttr):
@@ -129,8 +131,8 @@ def register_kernel(
             x.add_(y)
             return x * 2
 
-    It takes tensors in the order of the prototype's inputs (None for an absent optional one, a list for a dynamic one) and
-    attributes as keywords (None for one without a value, ``torch.dtype`` for a DataType). It returns the outputs in
+    It takes tensors in the order of the prototype's inputs (None for an absent optional one, a list for a dynamic one)
+    and attributes as keywords (None for one without a value, ``torch.dtype`` for a DataType). It returns the outputs in
     order, without those that have an input's name: it writes these into the input itself. It runs instead of the
     operator's lowering and of the torch operator's own kernel.
 
@@ -142,7 +144,8 @@ def register_kernel(
     Raises:
         ArgumentError: An argument is not of that kind.
     """
-    if not isinstance(op_type, str) or not op_type.isidentifier():
+    given: Any = op_type
+    if not isinstance(given, str) or not given.isidentifier():
         raise ArgumentError(
             "A kernel is registered for an Ascend IR operator by its name",
             why=f"register_kernel was given {op_type!r}",

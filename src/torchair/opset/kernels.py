@@ -135,8 +135,8 @@ def missing_kernel(node: Node) -> MissingKernelError:
     why = [f"{node.op} (node {node.name}) has no lowering, and no kernel is registered for it"]
     if node.origin.fx_target:
         why.append(
-            f"the kernel of {node.origin.fx_target} cannot stand in: the converter is not one-to-one (its results are those of "
-            f"one IR operator, whose inputs are the torch operator's tensors, all of them)"
+            f"the kernel of {node.origin.fx_target} cannot stand in, since the converter is not one-to-one: its "
+            "results would be those of one IR operator, whose inputs are the torch operator's tensors, all of them"
         )
     return MissingKernelError(
         "An Ascend IR operator has no kernel on this machine",

@@ -1,4 +1,4 @@
-"""Nodes of operators that are known by their prototype alone: outputs by layout, attributes that are known at run time."""
+"""Nodes of operators that are known by their prototype alone: layout of outputs, attributes known at run time."""
 
 from __future__ import annotations
 
@@ -54,7 +54,8 @@ def output_names(prototype: Prototype, layout: Layout) -> list[str]:
 
 def structured(prototype: Prototype, layout: Layout, node: Node) -> list[Any]:
     """For each output of the prototype its value, a list of them, or None for an absent one."""
-    lists = {spec.name for spec in (*prototype.inputs, *prototype.outputs) if spec.kind == "dynamic"}
+    lists = {spec.name for spec in prototype.inputs if spec.kind == "dynamic"}
+    lists |= {spec.name for spec in prototype.outputs if spec.kind == "dynamic"}
     values = iter(node.outputs)
     return [
         next(values) if count is None else list(itertools.islice(values, count)) if spec.name in lists else None

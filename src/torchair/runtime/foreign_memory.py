@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -29,7 +30,7 @@ _DTYPES = (
 )
 
 
-def create_npu_tensors(shape: list[int], dtype: torch.dtype, addresses: list[int]) -> list[torch.Tensor]:
+def create_npu_tensors(shape: Sequence[int], dtype: torch.dtype, addresses: Sequence[int]) -> list[torch.Tensor]:
     """One tensor for each address, over the memory there, which is neither copied nor freed.
 
     Here the addresses are those of host memory. Whoever owns it must keep it as long as the tensors are used.
@@ -86,7 +87,7 @@ def _check_ints(name: str, value: Any) -> None:
         if wrong is None:
             return
     raise ArgumentTypeError(
-        f"create_npu_tensors takes lists of ints",
+        "create_npu_tensors takes lists of ints",
         why=f"{name} is {value!r}, where {wrong!r} is a {type(wrong).__name__}",
         fix="create_npu_tensors([2, 3], torch.float16, [address])",
     )

@@ -1,1 +1,1 @@
-"""Operators that TorchAir adds to PyTorch's dispatcher, in the namespace ``air``. Importing a module registers its own."""
+"""Operators that TorchAir adds to PyTorch's dispatcher, in the namespace ``air``; a module registers its own."""

@@ -45,7 +45,7 @@ def npu_print(*args: Any, summarize_size: int = 3, tensor_detail: bool = False) 
             f"it was given {', '.join(map(repr, args)) or 'nothing'}",
             "Use print() for text alone.",
         )
-    if not isinstance(summarize_size, int) or isinstance(summarize_size, bool):
+    if isinstance(summarize_size, bool) or not isinstance(summarize_size, int):
         refuse_type(
             "The summarize_size of npu_print is an int",
             f"it was given {summarize_size!r}, a {type(summarize_size).__name__}",

@@ -87,7 +87,7 @@ def _capacity(x: Sequence[Tensor], template: str, placeholder: str, summarize: i
         elements: Any = 1
         rows: Any = 1
         for size in tensor.shape:
-            shown = size if summarize < 0 else torch.sym_min(size, 2 * summarize + 1)
+            shown = size if summarize < 0 else torch.sym_min(size, 2 * summarize + 1)  # type: ignore[no-untyped-call]
             elements, rows = elements * shown, rows * (shown + 1)
         # Each number, and for each row its brackets, its separator and possibly "...".
         total = total + elements * _NUMBER + rows * 8 + _NUMBER

@@ -23,7 +23,7 @@ def is_wait(node: fx.Node) -> bool:
 
 
 def convert_wait(driver: Driver, node: fx.Node) -> Value:
-    """Make what uses the tensor from here on wait for the producer of ``dependency``, whether it uses the result or not."""
+    """Make every later use of the tensor wait for the producer of ``dependency``, whether through the result or not."""
     waiting, dependency = node.args[:2]
     value, awaited = driver.lower_args(waiting), driver.lower_args(dependency)
     result: Value = Identity(value, dependencies=[awaited])

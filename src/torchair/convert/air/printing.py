@@ -19,7 +19,7 @@ def print_tensors(
     summarize_size: int = 3,
     tensor_detail: bool = False,
 ) -> None:
-    """air::print(Tensor[] x, str template, str placeholder="{}", int summarize_size=3, bool tensor_detail=False) -> ()"""
+    """air::print(Tensor[] x, str template, str placeholder, int summarize_size, bool tensor_detail) -> ()"""
     operands = list(x)
     if tensor_detail:
         first, *rest = template.split(placeholder)
