@@ -126,3 +126,21 @@ def test_samples(name, dtype):
     near = 1e-5 if dtype is FLOAT else 2e-2
     for op, args, kwargs in samples(name, dtype, count=1):
         check(lambda *a, op=op, kw=kwargs: op(*a, **kw), *args, rtol=near, atol=near)
+
+
+@dtypes((FLOAT, HALF, INT), slow=(torch.float16, DOUBLE, COMPLEX))
+def test_outer_and_cross_products(dtype):
+    def f(c, one, a, b, x, y):
+        outer = torch.addr(c, a, b), torch.addr(one, a, b, beta=3, alpha=2), torch.addr(c, a, b, beta=0)
+        return *outer, torch.linalg.cross(x, y), torch.cross(x.t(), y.t(), dim=0)
+
+    # Eager fuses a product and a sum of floats, and rounds each step of half precision.
+    near = {"rtol": 1e-5, "atol": 1e-6} if dtype in (FLOAT, DOUBLE) else {}
+    arguments = made((7, 40), (40,), (7,), (40,), (40, 3), (40, 3), dtype=dtype)
+    check(f, *arguments, **near, ops=["Mul", "Add", "Roll", "Sub"], unconverted_ops="error")
+
+
+def test_products_of_booleans_and_of_several_dtypes():
+    bits = [torch.rand(shape) > 0.5 for shape in ((3, 4), (3,), (4,))]
+    check(torch.addr, *bits, ops=["torch_call"])
+    check(torch.addr, bits[0].float(), torch.tensor([1, 2, 3]), torch.rand(4).double(), unconverted_ops="error")

@@ -10,13 +10,16 @@ from typing import Any
 import torch
 from torch import fx
 
+from torchair.convert.promotion import promote
 from torchair.convert.registry import register_fx_node_ge_converter
 from torchair.convert.results import TensorSpec
 from torchair.convert.shaping import broadcast, squeeze, unsqueeze
 from torchair.errors import Rejection
 from torchair.ir import DType, Value
 from torchair.opset.builder import current_builder
+from torchair.opset.elementwise import Add, Mul, Sub
 from torchair.opset.matrix import GEMM, BatchMatMul, FusedMatMul, MatMulV2
+from torchair.opset.shape import Roll
 
 aten = torch.ops.aten
 
@@ -106,3 +109,37 @@ def addmv(self: Value, mat: Value, vec: Value, *, beta: float = 1, alpha: float 
     """aten::addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
     c = unsqueeze(broadcast(self, meta_outputs.type.shape), 1)
     return squeeze(_addmm(c, mat, unsqueeze(vec, 1), beta, alpha), 1)
+
+
+# --- products of vectors: each step rounded as in eager, where PyTorch's decompositions round less often ---
+
+
+def _number_factors(node: fx.Node) -> Rejection | None:
+    if node.meta["val"].dtype is torch.bool:
+        return Rejection("of booleans it takes conjunctions and disjunctions for products and sums")
+    return None
+
+
+@register_fx_node_ge_converter(aten.addr.default, supports=_number_factors)
+def addr(
+    self: Value, vec1: Value, vec2: Value, *, beta: complex = 1, alpha: complex = 1, meta_outputs: TensorSpec
+) -> Value:
+    """aten::addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
+    dtype = meta_outputs.dtype
+    rows, columns = unsqueeze(promote(vec1, dtype), 1), unsqueeze(promote(vec2, dtype), 0)
+    product = Mul(rows if alpha == 1 else Mul(rows, promote(alpha, dtype)), columns)
+    if beta == 0:
+        return product
+    c = promote(self, dtype)
+    return Add(c if beta == 1 else Mul(c, promote(beta, dtype)), product)
+
+
+@register_fx_node_ge_converter(aten.linalg_cross.default)
+def linalg_cross(self: Value, other: Value, *, dim: int = -1, meta_outputs: TensorSpec) -> Value:
+    """aten::linalg_cross(Tensor self, Tensor other, *, int dim=-1) -> Tensor"""
+    axis = dim % meta_outputs.rank
+
+    def next_but(x: Value, steps: int) -> Value:
+        return Roll(promote(x, meta_outputs.dtype), shifts=[-steps], dims=[axis - meta_outputs.rank + x.rank])
+
+    return Sub(Mul(next_but(self, 1), next_but(other, 2)), Mul(next_but(self, 2), next_but(other, 1)))
