@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from torch.nn import functional as nnf
@@ -135,7 +137,7 @@ def test_outer_and_cross_products(dtype):
         return *outer, torch.linalg.cross(x, y), torch.cross(x.t(), y.t(), dim=0)
 
     # Eager fuses a product and a sum of floats, and rounds each step of half precision.
-    near = {"rtol": 1e-5, "atol": 1e-6} if dtype in (FLOAT, DOUBLE) else {}
+    near: Any = {"rtol": 1e-5, "atol": 1e-6} if dtype in (FLOAT, DOUBLE) else {}
     arguments = made((7, 40), (40,), (7,), (40,), (40, 3), (40, 3), dtype=dtype)
     check(f, *arguments, **near, ops=["Mul", "Add", "Roll", "Sub"], unconverted_ops="error")
 
