@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import importlib.util
 import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import fx
 
 __all__ = [
+    "dynamo_traces_guard_scalar",
     "storage_copy",
     "overload_names",
     "has_fake_kernel",
@@ -233,6 +236,17 @@ def find_overload(namespace: str, name: str) -> OpOverload | None:
     return overload
 
 
+def dynamo_traces_guard_scalar() -> bool:
+    """Whether a traced function may ask for the value of a symbolic number; 2.6 breaks the graph there.
+
+    Looked up in the text of Dynamo, since importing it takes a second.
+    """
+    spec = importlib.util.find_spec("torch._dynamo")
+    folders = list(spec.submodule_search_locations or ()) if spec is not None else []
+    path = Path(folders[0], "variables", "torch.py") if folders else None
+    return path is not None and path.exists() and "guard_scalar" in path.read_text(encoding="utf-8")
+
+
 def overload_names(packet: OpOverloadPacket) -> list[str]:
     """Names of the overloads of an operator: ``["default", "out"]``."""
     return list(packet.overloads())  # type: ignore[no-untyped-call]
@@ -412,7 +426,7 @@ def trace_functional(
     inputs: Sequence[Any],
     fake_mode: Any,
     decompositions: Mapping[Any, Callable[..., Any]],
-) -> fx.GraphModule:
+) -> tuple[fx.GraphModule, dict[int, int]]:
     """Trace a program into an FX graph that writes nothing, but for ``copy_`` into inputs at its end.
 
     AOTAutograd does the same for inference graphs; its further layers (metadata, aliases of outputs, synthetic bases)
@@ -425,7 +439,8 @@ def trace_functional(
         decompositions: Operator overloads to functions.
 
     Returns:
-        The module. It returns the program's outputs, then values that must exist beside the inputs that they came from.
+        The module, and the numbers of results that must be copied into an input after it ran, by the number of the
+        input. The module returns the program's outputs, then such results and others that must exist beside the inputs.
     """
     from torch._dispatch.python import enable_python_dispatcher
     from torch._subclasses.functional_tensor import FunctionalTensor, FunctionalTensorMode
@@ -458,8 +473,44 @@ def trace_functional(
     with _disabled_autocast(), torch.no_grad(), no_dispatch_modes(), fake_mode, enable_python_dispatcher():
         plain_inputs = [i.detach() if isinstance(i, torch.Tensor) and i.requires_grad else i for i in inputs]
         gm = make_fx(traced, decomposition_table=dict(decompositions))(*plain_inputs)
+    late = {} if _inductor_orders_writes() else _take_out_copies(gm)
     _keep_copies(gm)
-    return gm
+    return gm, late
+
+
+def _inductor_orders_writes() -> bool:
+    """Whether Inductor fuses no write of an input with a read of its other elements.
+
+    2.6 does: ``z[1:].copy_(z[:-1].clone())`` on an argument goes wrong with ``torch.compile``. 2.13 does not; versions
+    between the two were not tried.
+    """
+    return tuple(int(part) for part in torch.__version__.split(".")[:2]) >= (2, 13)
+
+
+def _take_out_copies(gm: fx.GraphModule) -> dict[int, int]:
+    """Return new values of inputs instead of writing them, for inputs that something reads that may be fused.
+
+    Returns:
+        The number of the result that goes into an input afterwards, by the number of the input.
+    """
+    aten = torch.ops.aten
+    writers = (aten.copy_.default, aten.index_put.default, aten.scatter.src, aten.index_copy.default)
+    output = gm.graph.output_node()
+    results: Any = list(output.args[0])  # type: ignore[arg-type]
+    late = {}
+    for number, placeholder in enumerate(list(gm.graph.find_nodes(op="placeholder"))):
+        copies = [u for u in placeholder.users if u.target is aten.copy_.default and u.args[0] is placeholder]
+        fused = any(
+            not (u.target in writers and u.args[0] is placeholder) and not is_auto_functionalized_v2(u.target)
+            for u in placeholder.users
+        )
+        if copies and fused:
+            (copy,) = copies
+            late[number] = len(results)
+            results.append(copy.args[1])
+            gm.graph.erase_node(copy)
+    output.args = (results,)
+    return late
 
 
 def _keep_copies(gm: fx.GraphModule) -> None:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 import torchair
+from torchair import _torch_compat
 from torchair.errors import ArgumentError, ArgumentTypeError
 
 #: Tests pass what annotations forbid.
@@ -85,6 +86,8 @@ def test_graphs_print_the_same(dynamic, capsys) -> None:
             npu_print(*[next(given) if isinstance(a, Tensor) else a for a in args], **options)
         return tensors[0] + 1
 
+    if dynamic and not _torch_compat.dynamo_traces_guard_scalar():
+        pytest.skip("Dynamo of this torch cannot make text of a number that is symbolic")
     tensors = [a for args, _, _ in VALUES for a in args if isinstance(a, Tensor)]
     run, backend = compiled(program, dynamic=dynamic)
     run(*tensors)

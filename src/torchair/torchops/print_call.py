@@ -6,10 +6,16 @@ from typing import Any
 
 import torch
 
+from torchair import _torch_compat
 from torchair.torchops.printing import print_
 from torchair.torchops.refusing import refuse_type, refuse_value
 
 __all__ = ["npu_print"]
+
+#: A tuple: Dynamo of torch 2.6 does not trace ``str | bool``.
+_PRINTABLE = (str, bool, float, int)
+
+_CAN_GUARD = _torch_compat.dynamo_traces_guard_scalar()
 
 
 def npu_print(*args: Any, summarize_size: int = 3, tensor_detail: bool = False) -> None:
@@ -31,7 +37,7 @@ def npu_print(*args: Any, summarize_size: int = 3, tensor_detail: bool = False) 
     for position, arg in enumerate(args):
         if isinstance(arg, torch.Tensor):
             tensors.append(arg)
-        elif isinstance(arg, str | bool | float | int):
+        elif isinstance(arg, _PRINTABLE):
             parts.append(str(_constant(arg)))
         else:
             refuse_type(
@@ -73,6 +79,6 @@ def npu_print(*args: Any, summarize_size: int = 3, tensor_detail: bool = False) 
 
 def _constant(arg: str | bool | float) -> str | bool | float:
     """A number of the traced function as it is now: text is made while tracing, and a graph is compiled for it."""
-    if torch.compiler.is_compiling() and isinstance(arg, int | float) and not isinstance(arg, bool):
+    if _CAN_GUARD and torch.compiler.is_compiling() and type(arg) in (int, float):
         return torch.fx.experimental.symbolic_shapes.guard_scalar(arg)  # Dynamo has loaded this module
     return arg
