@@ -18,7 +18,7 @@ def test_converted_and_random_operators_are_not_decomposed():
     # Those that are in it all the same compute normalizations of mixed dtypes.
     assert not [op for op in table if converters.get(op) is not None and "norm" not in str(op)]
     assert aten.bernoulli.default not in table
-    assert aten.addr.default in table
+    assert aten.im2col.default in table
 
 
 def test_custom_decompositions_win():
