@@ -7,6 +7,7 @@ built-in class that upstream raises in the same place, so existing ``except`` cl
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -50,6 +51,7 @@ __all__ = [
     "UnconvertedOperatorsError",
     "UnknownOptionError",
     "UnsupportedGraphError",
+    "shortened",
     "unavailable",
 ]
 
@@ -306,9 +308,90 @@ class MissingKernelError(TorchAirError, NotImplementedError):
 
 
 class ExecutionError(TorchAirError, RuntimeError):
-    """A node failed while the compiled graph ran; the original exception is the cause."""
+    """A node failed while the compiled graph ran; the original exception is the cause.
+
+    What is raised also derives from the built-in class of the cause (``IndexError``, ``ValueError``, ...), so that the
+    ``except`` clauses of eager code keep working.
+    """
 
     code = "TA403"
+
+    @classmethod
+    def of(cls, cause: Exception, node: str, *, where: str | Sequence[str] = ()) -> ExecutionError:
+        """The error for an operator that failed.
+
+        Args:
+            cause: What it raised.
+            node: Which operator it was.
+        """
+        kind = next((ours for theirs, ours in _EXECUTION_ERRORS.items() if isinstance(cause, theirs)), cls)
+        return kind(
+            "An operator failed while the compiled graph ran",
+            why=[node, f"{type(cause).__name__}: {shortened(cause)}"],
+            fix=_kernel_fix(cause, node)
+            or "Compare with eager mode: the same operator fails there too if its inputs are wrong.",
+            where=where,
+        )
+
+
+#: How PyTorch's dispatcher begins when an operator has no kernel for a device. Pages about all its keys follow.
+_NO_KERNEL = re.compile(r"Could not run '(?P<operator>[^']*)' with arguments from the '(?P<key>[^']*)' backend\.")
+
+
+def shortened(cause: BaseException) -> str:
+    """The text of an exception; of the dispatcher's pages about a missing kernel, the first sentence."""
+    text = str(cause)
+    found = _NO_KERNEL.match(text)
+    return found[0] if found and isinstance(cause, NotImplementedError) else text
+
+
+def _kernel_fix(cause: Exception, node: str) -> str:
+    """What to register for a custom operator without a kernel; empty for other failures."""
+    found = _NO_KERNEL.match(str(cause)) if isinstance(cause, NotImplementedError) else None
+    if found is None:
+        return ""
+    namespace, _, name = found["operator"].partition("::")
+    if namespace in ("aten", "prims", "quantized"):
+        return ""
+    text = (
+        f"Register a kernel of the torch operator:\n\n"
+        f'@torch.library.impl("{found["operator"]}", "{found["key"]}")\n'
+        f"def {name.partition('.')[0]}(*args):\n"
+        f"    ...  # compute and return the results\n"
+    )
+    ir_operator = node.partition(" ")[0]
+    if ir_operator.isidentifier():
+        text += f'\nor one of the Ascend IR operator: @torchair.ge.register_kernel("{ir_operator}")\n'
+    return text + f'\ntorchair.check_operator("{found["operator"]}") lists what else it lacks.'
+
+
+class ExecutionIndexError(ExecutionError, IndexError):
+    """:class:`ExecutionError` for an index out of range."""
+
+
+class ExecutionNotImplementedError(ExecutionError, NotImplementedError):
+    """:class:`ExecutionError` for an operator without a kernel for these inputs."""
+
+
+class ExecutionTypeError(ExecutionError, TypeError):
+    """:class:`ExecutionError` for an argument of the wrong type."""
+
+
+class ExecutionValueError(ExecutionError, ValueError):
+    """:class:`ExecutionError` for an argument of the wrong value."""
+
+
+class ExecutionAssertionError(ExecutionError, AssertionError):
+    """:class:`ExecutionError` for an assertion that does not hold."""
+
+
+_EXECUTION_ERRORS = {
+    IndexError: ExecutionIndexError,
+    NotImplementedError: ExecutionNotImplementedError,
+    TypeError: ExecutionTypeError,
+    ValueError: ExecutionValueError,
+    AssertionError: ExecutionAssertionError,
+}
 
 
 class GraphInputError(TorchAirError, AssertionError):
