@@ -64,6 +64,7 @@ __all__ = [
     "storage_id",
     "strides_tag",
     "symbolic_number",
+    "functional_trace",
     "trace_functional",
     "traced_data_dependence",
 ]
@@ -421,12 +422,12 @@ def traced_data_dependence(error: BaseException) -> bool:
 # --- Inductor ----------------------------------------------------------------------------------------------------
 
 
-def trace_functional(
+def functional_trace(
     program: Callable[..., tuple[Sequence[Any], Mapping[int, Any]]],
     inputs: Sequence[Any],
     fake_mode: Any,
     decompositions: Mapping[Any, Callable[..., Any]],
-) -> tuple[fx.GraphModule, dict[int, int]]:
+) -> fx.GraphModule:
     """Trace a program into an FX graph that writes nothing, but for ``copy_`` into inputs at its end.
 
     AOTAutograd does the same for inference graphs; its further layers (metadata, aliases of outputs, synthetic bases)
@@ -437,10 +438,6 @@ def trace_functional(
             position. It may also write inputs and views of them.
         inputs: Fake tensors and (symbolic) numbers.
         decompositions: Operator overloads to functions.
-
-    Returns:
-        The module, and the numbers of results that must be copied into an input after it ran, by the number of the
-        input. The module returns the program's outputs, then such results and others that must exist beside the inputs.
     """
     from torch._dispatch.python import enable_python_dispatcher
     from torch._subclasses.functional_tensor import FunctionalTensor, FunctionalTensorMode
@@ -472,9 +469,24 @@ def trace_functional(
 
     with _disabled_autocast(), torch.no_grad(), no_dispatch_modes(), fake_mode, enable_python_dispatcher():
         plain_inputs = [i.detach() if isinstance(i, torch.Tensor) and i.requires_grad else i for i in inputs]
-        gm = make_fx(traced, decomposition_table=dict(decompositions))(*plain_inputs)
+        return make_fx(traced, decomposition_table=dict(decompositions))(*plain_inputs)
+
+
+def trace_functional(
+    program: Callable[..., tuple[Sequence[Any], Mapping[int, Any]]],
+    inputs: Sequence[Any],
+    fake_mode: Any,
+    decompositions: Mapping[Any, Callable[..., Any]],
+) -> tuple[fx.GraphModule, dict[int, int]]:
+    """Trace a program as :func:`functional_trace` does, and work around what Inductor gets wrong.
+
+    Returns:
+        The module, and the numbers of results that must be copied into an input after it ran, by the number of the
+        input. The module returns the program's outputs, then such results and others that must exist beside the inputs.
+    """
+    gm = functional_trace(program, inputs, fake_mode, decompositions)
     late = {} if _inductor_orders_writes() else _take_out_copies(gm)
-    _keep_copies(gm)
+    _protect_copies(gm, fake_mode)
     return gm, late
 
 
@@ -513,40 +525,134 @@ def _take_out_copies(gm: fx.GraphModule) -> dict[int, int]:
     return late
 
 
-def _keep_copies(gm: fx.GraphModule) -> None:
-    """Keep Inductor from taking away the copies that protect an input that is written before it is read.
+@functools.cache
+def _protected_copy() -> OpOverload:
+    """``torchair_ir::copy``: a clone that the passes over FX graphs do not know; compiled just as a clone is."""
+    from torch._inductor.lowering import clone, register_lowering
 
-    Its pass ``remove_noop_ops`` replaces a clone by what was cloned, also where the graph writes that (swapping the
-    contents of two inputs goes wrong with ``torch.compile``); it leaves alone what the graph returns.
+    library: Any = torch.library.Library("torchair_ir", "FRAGMENT")  # type: ignore[no-untyped-call]
+    library.define("copy(Tensor x) -> Tensor", tags=(torch.Tag.pt2_compliant_tag,))
+    library.impl("copy", torch.clone, "CompositeExplicitAutograd")
+    torch.library.register_fake("torchair_ir::copy", torch.clone, lib=library)
+    _libraries.append(library)
+    overload: OpOverload = torch.ops.torchair_ir.copy.default
+    register_lowering(overload, type_promotion_kind=None)(lambda x: clone(x))
+    return overload
+
+
+_libraries: list[Any] = []
+
+
+def _protect_copies(gm: fx.GraphModule, fake_mode: Any) -> None:
+    """Keep Inductor from taking away the copies that protect memory from a later write.
+
+    Its pass ``remove_noop_ops`` replaces a clone (also a ``cat`` of one tensor, and whatever else copies) by what was
+    cloned. A later pass lets an operator write into that memory although the same operator reads the copy: with
+    ``torch.compile``, ``x.index_add_(0, i, x.clone())`` and swapping two inputs go wrong. A copy that is no more than
+    the operand that an operator writes is left to these passes: they make the operator write in place.
     """
-    from torch._inductor.fx_passes.post_grad import noop_registry
+    copies = _Copies(gm)
+    for node in list(gm.graph.nodes):
+        copies.see(node)
+    for node in copies.endangered():
+        with gm.graph.inserting_after(node):
+            protected = gm.graph.call_function(_protected_copy(), (node,))
+        with fake_mode:
+            protected.meta = {**node.meta, "val": torch.clone(node.meta["val"])}
+        node.replace_all_uses_with(protected, delete_user_cb=lambda user, this=protected: user is not this)
+    gm.recompile()
 
-    def read(node: fx.Node) -> Any:
+
+class _Copies:
+    """Which nodes of a functional graph are copies that Inductor may take away, and what is written."""
+
+    def __init__(self, gm: fx.GraphModule) -> None:
+        from torch._inductor.fx_passes.post_grad import noop_registry
+        from torch._inductor.fx_passes.reinplace import inplaceable_ops
+
+        self._noops: Any = noop_registry
+        self._inplaceable: Any = inplaceable_ops
+        self._copies: list[fx.Node] = []
+        #: For nodes that are copies or views: the node whose memory they are without the copies.
+        self._roots: dict[fx.Node, fx.Node] = {}
+        self._written: set[fx.Node] = set()
+
+    def see(self, node: fx.Node) -> None:
+        """Take in the next node of the graph."""
+        source = self._source(node)
+        self._roots[node] = self._roots[source] if source is not None else node
+        if source is not None and not _shares_memory(node, source) and self._may_vanish(node):
+            self._copies.append(node)
+        self._written.update(self._roots[base] for base in self._bases(node))
+
+    def endangered(self) -> list[fx.Node]:
+        """The copies that something reads, and not only writes, of memory that is written."""
+        return [c for c in self._copies if self._roots[c] in self._written and not self._only_written(c)]
+
+    def _source(self, node: fx.Node) -> fx.Node | None:
         """What a node hands on unchanged, or as a view."""
         if node.op != "call_function" or not node.args:
             return None
-        if node.target in noop_registry:
-            index: Any = noop_registry[node.target][1]
-            return node.args[index] if isinstance(index, int) else index(node.args)
-        source, val = node.args[0], node.meta.get("val")
-        given = source.meta.get("val") if isinstance(source, fx.Node) else None
-        if not (isinstance(val, torch.Tensor) and isinstance(given, torch.Tensor)):
+        source: Any = node.args[0]
+        if node.target in self._noops:
+            index: Any = self._noops[node.target][1]
+            source = node.args[index] if isinstance(index, int) else index(node.args)
+        elif not (isinstance(source, fx.Node) and _shares_memory(node, source)):
             return None
-        return source if storage_id(val) == storage_id(given) else None
+        return source if isinstance(source, fx.Node) and isinstance(node.meta.get("val"), torch.Tensor) else None
 
-    copies = gm.graph.find_nodes(op="call_function", target=torch.ops.aten.copy_.default)
-    written = {copy.args[0] for copy in copies}
-    output = gm.graph.output_node()
-    kept = []
-    for copy in copies:
-        source = copy.args[1]
-        while (origin := read(source)) is not None:
-            source = origin
-        if source in written and copy.args[1] is not copy.args[0]:
-            kept.append(copy.args[1])
-    results: Any = output.args[0]
-    output.args = ([*results, *kept],)
-    gm.recompile()
+    def _may_vanish(self, node: fx.Node) -> bool:
+        """Whether a node is of the very type of one that it comes from, perhaps by conversions there and back."""
+        source = self._source(node)
+        while source is not None:
+            if _same_type(node, source):
+                return True
+            source = self._source(source)
+        return False
+
+    def _bases(self, node: fx.Node) -> list[fx.Node]:
+        """What an operator writes, or could write if it ran in place."""
+        if node.op != "call_function":
+            return []
+        bases: Any
+        if is_auto_functionalized_v2(node.target):
+            bases = node.kwargs["_all_bases"]
+        elif is_auto_functionalized_v1(node.target):
+            op: Any = node.args[0]
+            bases = [node.kwargs.get(a.name) for a in op._schema.arguments if a.alias_info and a.alias_info.is_write]
+        else:
+            writes = node.target in self._inplaceable or "_scatter" in str(node.target)
+            bases = node.args[:1] if writes or node.target is torch.ops.aten.copy_.default else ()
+        found: list[fx.Node] = []
+        fx.map_arg(bases, found.append)
+        return found
+
+    def _only_written(self, copy: fx.Node) -> bool:
+        for user in copy.users:
+            if self._source(user) is copy:
+                if not self._only_written(user):
+                    return False
+                continue
+            if copy not in self._bases(user):
+                return False
+            operands: list[fx.Node] = []
+            fx.map_arg((user.args, user.kwargs), operands.append)
+            if sum(self._roots[operand] is self._roots[copy] for operand in operands) > 1:
+                return False
+        return True
+
+
+def _shares_memory(node: fx.Node, other: fx.Node) -> bool:
+    a, b = node.meta.get("val"), other.meta.get("val")
+    return isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor) and storage_id(a) == storage_id(b)
+
+
+def _same_type(node: fx.Node, other: fx.Node) -> bool:
+    a, b = node.meta.get("val"), other.meta.get("val")
+    if not (isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor)):
+        return False
+    numbers = zip((*a.shape, *a.stride()), (*b.shape, *b.stride()), strict=False)
+    return a.dtype == b.dtype and a.dim() == b.dim() and all(known_true(m == n) for m, n in numbers)
 
 
 def _disabled_autocast() -> Any:
@@ -600,6 +706,14 @@ def compile_lock() -> Any:
     return lock
 
 
+def _compile_metrics() -> Any:
+    """The context in which Inductor may count; Dynamo opens it, and outside Dynamo 2.6 needs one too."""
+    from torch._dynamo.utils import get_metrics_context
+
+    context: Any = get_metrics_context()
+    return contextlib.nullcontext() if context.in_progress() else context
+
+
 def inductor_compile(gm: fx.GraphModule, fake_mode: Any) -> tuple[Callable[[list[Any]], Any], Any]:
     """Compile a functional FX graph of ATen operators.
 
@@ -621,7 +735,13 @@ def inductor_compile(gm: fx.GraphModule, fake_mode: Any) -> tuple[Callable[[list
     options = {"input_device": device} if "input_device" in inspect.signature(passes).parameters else {}
     # A tracing context of its own: Inductor reports strides to the one of the compile in progress, which counts other
     # outputs.
-    with no_dispatch_modes(), V.set_fake_mode(fake_mode), tracing(TracingContext(fake_mode)), torch.no_grad():
+    with (
+        no_dispatch_modes(),
+        V.set_fake_mode(fake_mode),
+        tracing(TracingContext(fake_mode)),
+        torch.no_grad(),
+        _compile_metrics(),
+    ):
         gm = passes(gm, **options) or gm
         output = next(iter(reversed(gm.graph.nodes)))
         output.meta["user_visible_output_idxs"] = [i for i, a in enumerate(output.args[0]) if isinstance(a, fx.Node)]

@@ -7,9 +7,12 @@ import torch
 from torch import Tensor
 
 import torchair
+import torchair.ops
+import torchair.scope
 from tests.custom_operators import define, ops
 from tests.ge.building import declared
 from torchair import ge
+from torchair.contracts import check_call
 from torchair.convert import converters
 from torchair.errors import ArgumentTypeError
 from torchair.opset.kernels import kernels
@@ -276,6 +279,21 @@ def test_it_prints_well() -> None:
 )
 def test_the_operators_of_the_tests_are_correct(op, args) -> None:
     """PyTorch's own check of custom operators, on every example."""
-    torch.library.opcheck(op.default, args, test_utils=("test_schema", "test_faketensor"))
+    torch.library.opcheck(op.default, args)
     if op not in (ops.scaled, ops.positive, ops.gathered):
         assert torchair.check_operator(op, *args).ok
+
+
+@pytest.mark.parametrize(
+    ("op", "args"),
+    [
+        ("wait_tensor", (numbers(2, 3), numbers(2))),
+        ("wait_tensor", (numbers(2, 3).requires_grad_(), numbers(2))),
+        ("string_format", ([numbers(2, 3), numbers(9)], "a {} b {}", "{}", 2)),
+        ("string_format", ([numbers(2, 3)], "{}", "{}", -1)),
+    ],
+)
+def test_our_own_operators_are_correct(op, args) -> None:
+    overload = getattr(torch.ops.air, op).default
+    torch.library.opcheck(overload, args)
+    assert check_call(overload, args, {}).problems == ()

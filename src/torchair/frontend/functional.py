@@ -55,7 +55,7 @@ def functional_graph(gm: fx.GraphModule, inputs: Sequence[Any]) -> tuple[fx.Grap
         return _leaves(outputs), {}
 
     with traceback.preserve_node_meta():
-        traced = _torch_compat.trace_functional(program, [*fakes, *lifted], fake_mode, {})
+        traced = _torch_compat.functional_trace(program, [*fakes, *lifted], fake_mode, {})
     return traced, tuple(held)
 
 

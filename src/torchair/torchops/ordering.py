@@ -13,7 +13,8 @@ __all__ = ["wait_tensor"]
 
 
 def _wait(self: Tensor, dependency: Tensor) -> Tensor:
-    return torch.ops.aten.alias.default(self)  # type: ignore[no-any-return]
+    # It runs only where a graph runs without conversion; an operator's result must not lie in its argument's memory.
+    return self.clone()
 
 
 def _fake(self: Tensor, dependency: Tensor) -> Tensor:
