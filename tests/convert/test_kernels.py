@@ -54,18 +54,35 @@ define(
 )
 
 
+def every(a, n):
+    """All numbers of the operator, as attributes."""
+    return {"a": attr.Float(a), "n": attr.Int(n)}
+
+
 @pytest.mark.parametrize(
     "function",
     [
         lambda x, y, a, n: ge.custom_op("Blend", x, y, a, n),
         lambda x, y, a, n: ge.custom_op("Other", x, y, a, n),
-        lambda x, y, a, n: ge.custom_op("Swapped", inputs={"b": y, "a": x}, outputs=["z"]),
         lambda x, y, a, n: ge.custom_op(
-            "Renamed", inputs={"x": x, "y": y}, outputs=["z"], attrs={"alpha": attr.Float(a), "mode": attr.Str("fast")}
+            "Swapped",
+            inputs={"y": y, "x": x},
+            outputs=["z"],
+            attrs={"n": attr.Int(n), "a": attr.Float(a)},
         ),
-        lambda x, y, a, n: ge.custom_op("Tensors", inputs={"x": x, "a": ge.Const(a), "y": y}, outputs=["z"]),
-        lambda x, y, a, n: ge.custom_op("Listed", inputs={"xs": [y, x]}, outputs=["z"]),
-        lambda x, y, a, n: ge.custom_op("Optional", inputs={"w": None, "x": x, "y": y}, outputs=["z"]),
+        lambda x, y, a, n: ge.custom_op(
+            "Renamed",
+            inputs={"x1": x, "x2": y},
+            outputs=["z"],
+            attrs={"alpha": attr.Float(a), "shift": attr.Int(n), "mode": attr.Str("fast")},
+        ),
+        lambda x, y, a, n: ge.custom_op(
+            "Tensors", inputs={"x": x, "a": ge.Const(a), "y": y}, outputs=["z"], attrs={"n": attr.Int(n)}
+        ),
+        lambda x, y, a, n: ge.custom_op("Listed", inputs={"xs": [x, y]}, outputs=["z"], attrs=every(a, n)),
+        lambda x, y, a, n: ge.custom_op(
+            "Optional", inputs={"w": None, "x": x, "y": y}, outputs=["z"], attrs=every(a, n)
+        ),
     ],
 )
 def test_one_to_one(function) -> None:
@@ -217,6 +234,11 @@ def test_a_kernel_of_a_built_in_operator() -> None:
         lambda x, y, a, n: ge.Add(ge.custom_op("NoKernel", x, y, a, n), x),
         lambda x, y, a, n: ge.custom_op("NoKernel", inputs={"x": x, "y": y}, outputs=["w", "z"])[1],
         lambda x, y, a, n: ge.custom_op("NoKernel", inputs={"x": x, "y": y, "z": ge.Add(x, y)}, outputs=["w"]),
+        # What a converter gets wrong must not be hidden by the torch operator's kernel.
+        lambda x, y, a, n: ge.custom_op("NoKernel", inputs={"x": y, "y": x}, outputs=["z"], attrs=every(a, n)),
+        lambda x, y, a, n: ge.custom_op("NoKernel", inputs={"u": y, "v": x}, outputs=["z"], attrs=every(a, n)),
+        lambda x, y, a, n: ge.custom_op("NoKernel", inputs={"x": x, "y": y}, outputs=["z"], attrs=every(a * 100, 7)),
+        lambda x, y, a, n: ge.custom_op("NoKernel", inputs={"x": x, "y": y}, outputs=["z"]),
     ],
 )
 def test_a_converter_that_is_not_one_to_one(function) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import gc
+import pickle
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -17,6 +19,7 @@ import torchair
 from tests.conformance.op_db import backend
 from torchair.config import PROCESS_OPTIONS
 from torchair.errors import (
+    ConfigTypeError,
     GraphInputError,
     ProcessOptionsError,
     ScopeError,
@@ -262,3 +265,61 @@ def test_frozen_parameters_are_a_promise() -> None:
     config.experimental_config.frozen_parameter = True
     with pytest.warns(UserWarning, match="promises that parameters keep their addresses"):
         torchair.get_npu_backend(compiler_config=config)
+
+
+def test_assertions_of_the_model_stay() -> None:
+    def positive(x: torch.Tensor) -> torch.Tensor:
+        # pytest rewrites assert statements; this is what Dynamo makes of one.
+        torch._assert_async((x > 0).all(), "must be positive")
+        return x + 1
+
+    compiled = torch.compile(positive, backend=backend("reference"), fullgraph=True)
+    assert compiled(torch.ones(1)).item() == 2.0
+    with pytest.raises(RuntimeError, match="must be positive"):
+        compiled(-torch.ones(1))
+    hot = torch.compile(lambda i: nn.functional.one_hot(i, 3), backend=backend("reference"), fullgraph=True)
+    with pytest.raises(RuntimeError, match="Class values must be smaller than num_classes"):
+        hot(torch.tensor([0, 5]))
+
+
+def test_an_assignment_to_data_is_refused() -> None:
+    def assign(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        x.data = y
+        return x + 1
+
+    compiled = torch.compile(assign, backend=backend("reference"))
+    with pytest.raises(Exception, match=r"aten\.set_\.source_Tensor: it changes an argument of the graph itself"):
+        compiled(torch.zeros(3), torch.ones(3))
+
+
+def test_numbers_read_from_tensors() -> None:
+    def read(x: torch.Tensor) -> tuple[Any, ...]:
+        return x[0].item(), x.tolist(), (x > 1).any().item(), x + x[1].item()
+
+    with torch._dynamo.config.patch(capture_scalar_outputs=True):
+        compiled = torch.compile(read, backend=backend("reference"), fullgraph=True)
+        for x in (torch.tensor([1, 2]), torch.tensor([0, 1])):
+            got, want = compiled(x), read(x)
+            assert got[:3] == want[:3]
+            assert [type(v) for v in got[:3]] == [type(v) for v in want[:3]]
+            torch.testing.assert_close(got[3], want[3])
+
+
+def test_errors_at_run_time_keep_their_builtin_class() -> None:
+    compiled = torch.compile(lambda x, i: x[i], backend=backend("reference"))
+    with pytest.raises(IndexError, match="index 7 is out of bounds"):
+        compiled(torch.ones(3), torch.tensor([7]))
+
+
+def test_a_backend_can_be_pickled_and_copied() -> None:
+    made = backend("reference")
+    assert pickle.dumps(made)
+    other = copy.deepcopy(made)
+    assert other.keywords["compiler_config"] == made.keywords["compiler_config"]
+    assert torch.compile(lambda x: x + 1, backend=other)(torch.ones(1)).item() == 2.0
+
+
+@pytest.mark.parametrize("wrong", [{"engine": "reference"}, torchair.CompilerConfig])
+def test_a_config_of_another_type_is_refused(wrong: Any) -> None:
+    with pytest.raises(ConfigTypeError, match=r"compiler_config takes a torchair\.CompilerConfig"):
+        torchair.get_npu_backend(compiler_config=wrong)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import sympy
 import torch
 from torch import fx
 
@@ -32,6 +33,7 @@ from torchair.logs import logger
 from torchair.opset.builder import GraphBuilder, building
 from torchair.opset.infer import TypeInference
 from torchair.opset.operator import operators
+from torchair.opset.prototype import Prototype
 from torchair.opset.torch_types import dim_of, host_type, tensor_type
 from torchair.report import ConversionReport, Refused
 
@@ -246,8 +248,9 @@ class Driver:
         ir_args, ir_kwargs = self.lower_args(args), {k: self.lower_args(v) for k, v in kwargs.items()}
         extra = {"meta_outputs": tensor_specs(val)} if converter.takes_meta_outputs else {}
         start = len(self.builder.added)
+        derived: dict[str, Prototype] = {}
         self.builder.conversion = Conversion(
-            converter.overload, self.require_prototype, lambda prototype: self.report.derived.append(prototype.name)
+            converter.overload, self.require_prototype, lambda prototype: derived.update({prototype.name: prototype})
         )
         try:
             result = converter(*ir_args, **ir_kwargs, **extra)
@@ -259,10 +262,11 @@ class Driver:
             raise conversion_failed(converter, node, ir_args, ir_kwargs, self.builder.origin.source, e) from e
         finally:
             self.builder.conversion = None
+        self.report.derived += derived
         if not converter.builtin:
             added = self.builder.added[start:]
             logger.debug("The converter of %s is used for FX node %s", converter.overload, node.name)
-            adopt_kernel(self, node, converter.overload, ir_args, ir_kwargs, added, result, val)
+            adopt_kernel(self, node, converter.overload, ir_args, ir_kwargs, added, result, val, derived)
         checked = check_results(self, converter.overload, node, result, val)
         self.report.converted[str(node.target) if not functionalized.matches(node) else str(converter.overload)] += 1
         return checked
@@ -301,6 +305,10 @@ class Driver:
                 return
             if isinstance(value, Value):
                 meta = arg.meta.get("val")  # type: ignore[union-attr]
+                if isinstance(meta, _SYMBOLIC):
+                    values.append(value)
+                    specs.append(OutputSpec(_host_kind(meta)))
+                    continue
                 strides = (
                     tuple(dim_of(s) for s in meta.stride())
                     if isinstance(meta, torch.Tensor) and _strided(meta)
@@ -323,7 +331,8 @@ class Driver:
         if isinstance(args, fx.Node):
             return self.lower_args(self.env[args])
         if isinstance(args, _SYMBOLIC):
-            return self.host(args)
+            number = dim_of(args)
+            return self.host(args) if isinstance(number, sympy.Basic) else number
         if isinstance(args, list | tuple | torch.fx.immutable_collections.immutable_list):
             return (
                 [self.lower_args(a) for a in args]

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import torch
 from torch import fx
 
 from torchair._torch_compat import OpOverload
 from torchair.convert.results import flatten
 from torchair.convert.schemas import Argument, OperatorSchema
 from torchair.convert.torch_calls import CallTemplate, is_host, operand_strides, shared_memory
-from torchair.ir import Call, Node, Slot, Value
+from torchair.ir import Call, Node, Operand, Slot, Value
 from torchair.opset.kernels import evaluator_for, overload_name
+from torchair.opset.prototype import REQUIRED, Prototype, prototypes
+from torchair.opset.torch_types import dtype_of
 
 if TYPE_CHECKING:
     from torchair.convert.driver import Driver
@@ -110,17 +113,21 @@ def adopt_kernel(
     added: Sequence[Node],
     result: Any,
     val: Any,
+    derived: Mapping[str, Prototype],
 ) -> None:
     """Let the torch operator's own kernel stand for the one IR node of a converter that is one-to-one.
 
     One-to-one: the converter added one node that nothing here can compute; the node's operands are the operator's
     tensors (or copies of them), all of them, and constants; the node's outputs are the operator's results and the new
-    values of the arguments that it writes. Then the converter itself says that both compute the same.
+    values of the arguments that it writes. What has the name of an argument has its value, what has another name comes
+    in the operator's order, and every number that the caller gave is among the attributes or constants. Then the
+    converter itself says that both compute the same; a swapped input or a changed attribute says otherwise.
 
     Args:
         added: The nodes that the converter added.
         result: What it returned.
         val: What FX promises of the operator's results.
+        derived: Prototypes that were derived for nodes of this conversion.
     """
     opaque = [n for n in added if n.op not in _CONSTANTS and evaluator_for(n.op, n.call, writes=n.writes) is None]
     if len(opaque) != 1:
@@ -128,7 +135,10 @@ def adopt_kernel(
     (node,) = opaque
     schema = OperatorSchema.of(overload)
     mapping = CallMapping(node.operands)
-    if not all(mapping.add(argument, value) for argument, value in schema.pairs(args, kwargs)):
+    pairs = list(schema.pairs(args, kwargs))
+    if not all(mapping.add(argument, value) for argument, value in pairs):
+        return
+    if not _says_the_same(node, pairs, derived.get(node.op) or prototypes.get(node.op)):
         return
     for index, value in enumerate(node.operands):
         constant = value is None or (value.producer is not None and value.producer.op in _CONSTANTS)
@@ -143,6 +153,67 @@ def adopt_kernel(
     metas = dict(zip([v for v in flatten(result) if v is not None], promised, strict=False))
     node.aliases = tuple(shared_memory(driver, fx_node, node.operands, [metas.get(v) for v in node.outputs]))
     driver.graph.revision += 1
+
+
+def _says_the_same(node: Node, pairs: Sequence[tuple[Argument, Any]], prototype: Prototype | None) -> bool:
+    """Whether a node's inputs and attributes are the operator's arguments, by name or else in order."""
+    arguments = {argument.name: value for argument, value in pairs}
+    tensors = [v for a, value in pairs if a.input_kind is not None for v in _leaves(value)]
+    names = [spec.name for spec in prototype.inputs] if prototype else []
+    for name, operand in zip(names, node.inputs, strict=False):
+        if name in arguments and not _same_operand(operand, arguments[name]):
+            return False
+    if not all(name in arguments for name in names):
+        order = [i for v in node.values if (i := _position(tensors, v)) is not None]
+        if order != sorted(order):
+            return False
+    if any(name in arguments and _plain(node, v) != _plain(node, arguments[name]) for name, v in node.attrs.items()):
+        return False
+    said = [_plain(node, v) for v in node.attrs.values()]
+    said += [_constant(v) for v in node.values if v.producer is not None and v.producer.op in _CONSTANTS]
+    numbers = [(a, value) for a, value in pairs if a.input_kind is None and not a.is_placement and value is not None]
+    return all(_plain(node, value) in said for a, value in numbers if a.default is REQUIRED or value != a.default)
+
+
+def _leaves(value: Any) -> list[Value]:
+    return [v for v in flatten(value) if isinstance(v, Value)]
+
+
+def _position(tensors: Sequence[Value], value: Value) -> int | None:
+    return next((i for i, t in enumerate(tensors) if _origin(t) is _origin(value)), None)
+
+
+def _same_operand(operand: Operand, value: Any) -> bool:
+    """Whether an input holds an argument's tensors (a number as an input is compared with the attributes)."""
+    given = [v for v in (operand if isinstance(operand, tuple) else (operand,)) if v is not None]
+    if any(v.producer is not None and v.producer.op in _CONSTANTS for v in given):
+        return True
+    wanted = _leaves(value)
+    return len(given) == len(wanted) and all(_origin(a) is _origin(b) for a, b in zip(given, wanted, strict=True))
+
+
+def _plain(node: Node, value: Any) -> Any:
+    """A number, or list of numbers, in a form that compares: of an attribute, or of an argument."""
+    if isinstance(value, Slot):
+        operand = node.operands[value.index]
+        return operand.type.content if operand is not None else None
+    if isinstance(value, Value):
+        return value.type.content
+    if isinstance(value, torch.dtype):
+        return int(dtype_of(value))
+    if isinstance(value, list | tuple):
+        return tuple(_plain(node, v) for v in value)
+    return value
+
+
+def _constant(value: Value) -> Any:
+    """The number, or the list of numbers, of a constant."""
+    if value.type.content is not None:
+        content: tuple[Any, ...] = value.type.content
+    else:
+        held = value.producer.attrs.get("value") if value.producer is not None else None
+        content = held if isinstance(held, tuple) else ()
+    return content if value.rank else next(iter(content), None)
 
 
 def _order(node: Node, mapping: CallMapping, schema: OperatorSchema, result: Any) -> list[int] | None:

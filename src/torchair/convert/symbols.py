@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import sympy
 
-from torchair.ir import Graph, TensorType
+from torchair.ir import Dim, Graph, TensorType
 
 __all__ = ["KnownSymbols"]
 
@@ -29,9 +29,16 @@ class KnownSymbols:
         binds: list[tuple[str, int, int | None]] = []
         for output, type in enumerate(types, first):
             sizes = [(size, dim) for dim, size in enumerate(type.shape)]
-            number = [(type.content[0], None)] if type.content and not type.rank else []
+            number = [(_symbol_of(type.content[0]), None)] if type.content and not type.rank else []
             for size, dim in [*sizes, *number]:
                 if isinstance(size, sympy.Symbol) and size.name not in self._names:
                     self._names.add(size.name)
                     binds.append((size.name, output, dim))
         return binds
+
+
+def _symbol_of(number: Dim) -> Dim:
+    """The symbol that a number tells: of a bool, which is ``Eq(u0, 1)``, it is ``u0``."""
+    if isinstance(number, sympy.Eq) and isinstance(number.lhs, sympy.Symbol) and number.rhs == 1:
+        return number.lhs
+    return number

@@ -66,11 +66,12 @@ class CallTemplate:
 
 def is_host(value: Value) -> bool:
     """True for values that stand for a (symbolic) number of FX rather than for a tensor."""
-    return (
-        value.type.content is not None
-        and value.rank == 0
-        and (value.producer is None or value.producer.op == "HostInts")
-    )
+    if value.type.content is None or value.rank:
+        return False
+    producer = value.producer
+    if producer is None or producer.op == "HostInts":
+        return True
+    return any(output == value.index and dim is None for _, output, dim in producer.binds)
 
 
 def schema_arguments(
@@ -121,6 +122,11 @@ def convert(
         return Rejection(
             f"a torch call cannot hold {e}", fix="Keep the operator out of the compiled region with a graph break."
         )
+    if any(v.producer is None for v in written):
+        return Rejection(
+            "it changes an argument of the graph itself, not only its elements",
+            fix="Keep assignments to .data, set_() and resize_() out of the compiled region, or use x.copy_(y).",
+        )
     call = Call(
         overload_name(overload),
         tuple(call_args),
@@ -141,7 +147,10 @@ def convert(
         types=types,
         output_names=[f"y{i}" for i in range(len(types))],
         call=call,
-        side_effects=is_random(overload) or (overload._schema.is_mutable and not writes),
+        # An operator that returns nothing exists for its effect (an assertion, a print).
+        side_effects=is_random(overload)
+        or not overload._schema.returns
+        or (overload._schema.is_mutable and not writes),
         writes=[(i, slot) for i, slot in enumerate(writes)],
         aliases=shared_memory(driver, node, template.values, metas, len(written)),
         binds=driver.symbols.bind(types[len(written) :], len(written)),

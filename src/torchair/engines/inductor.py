@@ -17,7 +17,7 @@ import torch
 from torchair import _torch_compat
 from torchair.config import Options
 from torchair.engines.base import BoxedExecutable
-from torchair.engines.fx_trace import Output, trace_graph
+from torchair.engines.fx_trace import trace_graph
 from torchair.engines.graph_support import FIX, obstacle, supports_graph, supports_node
 from torchair.engines.standalone import StandaloneExecutable
 from torchair.errors import EngineCompileError, ExecutionError, Rejection, TorchAirError, UnsupportedGraphError
@@ -107,6 +107,7 @@ class InductorExecutable:
         self._owner: Any = owner
         self._extra: tuple[torch.Tensor, ...] = traced.constants + ((torch.zeros(1),) if traced.has_effects else ())
         self._used = traced.used if len(traced.used) < len(graph.inputs) else None
+        self._late = traced.late
         self._outputs = None if traced.returns_results else traced.outputs
         self.written = traced.written
 
@@ -120,7 +121,7 @@ class InductorExecutable:
         Raises:
             ExecutionError: An operator failed.
         """
-        handed_on = None if self._outputs is None else self._handed_on(inputs, self._outputs)
+        handed_on = None if self._outputs is None else self._handed_on(inputs)
         if self._used is not None:
             inputs[:] = [inputs[i] for i in self._used]
         if self._extra:
@@ -133,14 +134,17 @@ class InductorExecutable:
             raise self._failed(e) from e
         if self._outputs is None or handed_on is None:
             return results
+        for i, result in self._late:
+            handed_on[i].copy_(results[result])
         return [
             results[o.index] if o.source == "result" else handed_on[o.index] if o.source == "input" else o.value
             for o in self._outputs
         ]
 
-    def _handed_on(self, inputs: Sequence[Any], outputs: Sequence[Output]) -> dict[int, Any]:
-        """Inputs that are outputs."""
-        return {o.index: inputs[o.index] for o in outputs if o.source == "input"}
+    def _handed_on(self, inputs: Sequence[Any]) -> dict[int, Any]:
+        """Inputs that are outputs, or written after the run."""
+        outputs = {o.index: inputs[o.index] for o in self._outputs or () if o.source == "input"}
+        return outputs | {i: inputs[i] for i, _ in self._late}
 
     def close(self) -> None:
         """Release the compiled code and the constants."""
@@ -149,12 +153,8 @@ class InductorExecutable:
     def _failed(self, error: Exception) -> ExecutionError:
         target = _failing_operator(error)
         operator = target or "which operator it was is not known: Inductor fused several into one function"
-        return ExecutionError(
-            "An operator failed while the compiled graph ran",
-            why=[f"{operator} (in {self._name}, inductor engine)", f"{type(error).__name__}: {error}"],
-            fix="Compare with eager mode: the same operator fails there too if its inputs are wrong.",
-            where=self._where.get(target, ()),
-        )
+        where = self._where.get(target, ())
+        return ExecutionError.of(error, f"{operator} (in {self._name}, inductor engine)", where=where)
 
 
 def _closed(inputs: list[Any]) -> Sequence[Any]:

@@ -220,11 +220,7 @@ class _Implementation:
         except TorchAirError:
             raise
         except Exception as e:
-            raise ExecutionError(
-                "An operator failed while the compiled graph ran",
-                why=[self.op, f"{type(e).__name__}: {e}"],
-                fix="Compare with eager mode: the same operator fails there too if its inputs are wrong.",
-            ) from e
+            raise ExecutionError.of(e, self.op) from e
         if len(outputs) != self.outputs:
             raise ExecutionError(
                 "An operator returned another number of results than its prototype has",

@@ -171,12 +171,7 @@ class _Run:
         except TorchAirError:
             raise
         except Exception as e:
-            raise ExecutionError(
-                "An operator failed while the compiled graph ran",
-                why=[describe(node), f"{type(e).__name__}: {e}"],
-                fix="Compare with eager mode: the same operator fails there too if its inputs are wrong.",
-                where=node.origin.source,
-            ) from e
+            raise ExecutionError.of(e, describe(node), where=node.origin.source) from e
         if len(outputs) != len(node.outputs):
             raise ExecutionError(
                 "An operator returned another number of results than its prototype has",
@@ -202,9 +197,8 @@ class _Run:
             if value is None:
                 results.append(None)
             elif spec.kind != "tensor":
-                results.append(
-                    evaluate(value.type.content[0], self.bindings) if value.type.content else self.env[value]
-                )
+                number = evaluate(value.type.content[0], self.bindings) if value.type.content else self.env[value]
+                results.append(bool(number) if spec.kind == "bool" else number)
             else:
                 result = wanted_output(self.read(value), spec, self.bindings)
                 # What the caller gets it may write; a constant must be the same in the next run.

@@ -136,7 +136,8 @@ def missing_kernel(node: Node) -> MissingKernelError:
     if node.origin.fx_target:
         why.append(
             f"the kernel of {node.origin.fx_target} cannot stand in, since the converter is not one-to-one: its "
-            "results would be those of one IR operator, whose inputs are the torch operator's tensors, all of them"
+            "results would be those of one IR operator, whose inputs are the torch operator's tensors, all of them "
+            "(under their names, or in their order), and whose attributes are its numbers, unchanged and all of them"
         )
     return MissingKernelError(
         "An Ascend IR operator has no kernel on this machine",

@@ -15,7 +15,7 @@ from typing_extensions import Self
 from torchair import _torch_compat
 from torchair.config import PROCESS_OPTIONS, CompilerConfig, Options, warn_inapplicable, with_foreign_options
 from torchair.convert.registry import converters
-from torchair.errors import UnavailableFeatureError
+from torchair.errors import ConfigTypeError, UnavailableFeatureError
 from torchair.frontend import converted_kept_whole, decomposition_table
 from torchair.frontend.functional import functional_graph
 from torchair.frontend.mutation_rules import name_expanded_inputs, refuse_unsupported_mutations
@@ -42,6 +42,13 @@ class Backend(functools.partial[Callable[..., Any]]):
         self._compiled = weakref.WeakSet()
         return self
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """What it compiled stays behind."""
+        return _remake, (self.keywords["compiler_config"], self.keywords["custom_decompositions"])
+
+    def __repr__(self) -> str:
+        return f"<torchair backend: {self.keywords['compiler_config']}>"
+
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         """Compile one graph of Dynamo's."""
         return super().__call__(*args, **kwargs, compiled=self._compiled)
@@ -50,6 +57,28 @@ class Backend(functools.partial[Callable[..., Any]]):
     def graphs(self) -> list[CompiledGraph]:
         """The compiled graphs that are still alive, in order of compilation."""
         return sorted(self._compiled, key=lambda g: g.number)
+
+
+def _remake(config: CompilerConfig, custom_decompositions: Mapping[Any, Callable[..., Any]]) -> Backend:
+    return Backend(_backend, compiler_config=config, custom_decompositions=custom_decompositions)
+
+
+def _checked(config: Any) -> CompilerConfig:
+    """The configuration, a fresh one for None.
+
+    Raises:
+        ConfigTypeError: It is something else.
+    """
+    if config is None:
+        return CompilerConfig()
+    if not isinstance(config, CompilerConfig):
+        given = f"the class {config.__name__}" if isinstance(config, type) else f"a {type(config).__name__}"
+        raise ConfigTypeError(
+            "A configuration is of the wrong type",
+            why=f"compiler_config takes a torchair.CompilerConfig, not {given}",
+            fix='config = torchair.CompilerConfig()\nconfig.engine = "reference"  # and so on',
+        )
+    return config
 
 
 def get_npu_backend(
@@ -66,7 +95,7 @@ def get_npu_backend(
     Returns:
         A ``functools.partial`` whose keyword ``compiler_config`` is the config; its ``graphs`` are what it compiled.
     """
-    config = CompilerConfig() if compiler_config is None else compiler_config
+    config = _checked(compiler_config)
     warn_inapplicable(config, stacklevel=2)
     if config.experimental_config.frozen_parameter:
         warnings.warn(
@@ -85,7 +114,7 @@ def get_compiler(
     Returns:
         ``(gm, example_inputs) -> callable`` that takes the flat inputs and returns a sequence of outputs.
     """
-    config = CompilerConfig() if compiler_config is None else compiler_config
+    config = _checked(compiler_config)
 
     def compiler(gm: fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
         load_converters()
