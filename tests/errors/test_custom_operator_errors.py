@@ -43,6 +43,7 @@ Failed to auto-generated converter for custom_operators.scaled.default to Ascend
   why:
     schema:    custom_operators::scaled(Tensor x, Scalar factor) -> Tensor
     argument 'factor' is of type Scalar, which no attribute type stands for: it may be an int or a float
+    the rules are in docs/custom-operators.md
   fix:
     Register a converter that gives these arguments attribute types:
 
@@ -68,6 +69,7 @@ Failed to auto-generated converter for custom_operators.my_op.default to AscendI
   why:
     schema:    custom_operators::my_op(Tensor x, Tensor? y, Tensor[] z, float attr1, int attr2) -> Tensor
     No AscendIR MyOp was found to be registered.
+    the rules are in docs/custom-operators.md
   fix:
     Declare the prototype, as an operator project would:
 
@@ -92,6 +94,7 @@ Failed to auto-generated converter for custom_operators.scaled.default to Ascend
     schema:    custom_operators::scaled(Tensor x, Scalar factor) -> Tensor
     argument 'factor' is of type Scalar, which no attribute type stands for: it may be an int or a float
     No AscendIR Scaled was found to be registered.
+    the rules are in docs/custom-operators.md
   fix:
     Declare the prototype, as an operator project would:
 
@@ -108,7 +111,7 @@ Failed to auto-generated converter for custom_operators.scaled.default to Ascend
     def convert_scaled(x, factor):
         return torchair.ge.custom_op("Scaled", x, factor)
   where:
-    test_custom_operator_errors.py:LINE, in <lambda>: CODE""",
+    /work/main/tests/errors/test_custom_operator_errors.py:86, in <lambda>""",
     )
 
 
@@ -125,6 +128,7 @@ Failed to auto-generated converter for custom_operators.my_op.default to AscendI
     it has 3 tensor arguments (x, y, z), MyOp has 2 inputs (a, b)
     it has 2 other arguments (attr1, attr2), MyOp has 1 attribute (e)
     it writes 0 arguments (none) and returns 1 further value, MyOp has 2 outputs (c, d)
+    the rules are in docs/custom-operators.md
   fix:
     Declare MyOp as the schema has it:
 
@@ -142,7 +146,7 @@ Failed to auto-generated converter for custom_operators.my_op.default to AscendI
         c, _ = torchair.ge.custom_op("MyOp", x, y, attr1)
         return c
   where:
-    test_custom_operator_errors.py:LINE, in <lambda>: CODE""",
+    /work/main/tests/errors/test_custom_operator_errors.py:117, in <lambda>""",
     )
 
 
@@ -157,6 +161,7 @@ Failed to auto-generated converter for custom_operators.my_inplace.default to As
     schema:    custom_operators::my_inplace(Tensor(a!) x, Tensor y) -> Tensor
     prototype: MyInplace(x, y) -> (a, b), declared
     it writes 1 argument (x), MyInplace has 0 outputs with the name of an input (none)
+    the rules are in docs/custom-operators.md
   fix:
     Declare MyInplace as the schema has it:
 
@@ -173,7 +178,7 @@ Failed to auto-generated converter for custom_operators.my_inplace.default to As
         a, _ = torchair.ge.custom_op("MyInplace", x, y)
         return a
   where:
-    test_custom_operator_errors.py:LINE, in <lambda>: CODE""",
+    /work/main/tests/errors/test_custom_operator_errors.py:151, in <lambda>""",
     )
 
 
@@ -188,6 +193,7 @@ Failed to auto-generated converter for custom_operators.neg.default to AscendIR:
     schema:    custom_operators::neg(Tensor x, Tensor y) -> Tensor
     prototype: Neg(x) -> (y), built-in
     it has 2 tensor arguments (x, y), Neg has 1 input (x)
+    the rules are in docs/custom-operators.md
   fix:
     Neg is a built-in operator. Register a converter to an operator of another name:
 
@@ -241,7 +247,7 @@ def test_no_kernel() -> None:
 An Ascend IR operator has no kernel on this machine [TA402]
   why:
     Unknown (node Unknown) has no lowering, and no kernel is registered for it
-    the kernel of custom_operators.my_op.default cannot stand in, since the converter is not one-to-one: its results would be those of one IR operator, whose inputs are the torch operator's tensors, all of them
+    the kernel of custom_operators.my_op.default cannot stand in, since the converter is not one-to-one: its results would be those of one IR operator, whose inputs are the torch operator's tensors, all of them (under their names, or in their order), and whose attributes are its numbers, unchanged and all of them
   fix:
     Register a kernel, install an operator project that has one, or make the converter one-to-one:
 
@@ -250,7 +256,7 @@ An Ascend IR operator has no kernel on this machine [TA402]
         ...  # compute out0
         return out0
   where:
-    test_custom_operator_errors.py:LINE, in <lambda>: CODE""",
+    /work/main/tests/errors/test_custom_operator_errors.py:237, in <lambda>""",
     )
 
 
@@ -271,7 +277,7 @@ def test_no_kernel_in_place() -> None:
 An Ascend IR operator has no kernel on this machine [TA402]
   why:
     MyInplace (node MyInplace) has no lowering, and no kernel is registered for it
-    the kernel of custom_operators.my_inplace.default cannot stand in, since the converter is not one-to-one: its results would be those of one IR operator, whose inputs are the torch operator's tensors, all of them
+    the kernel of custom_operators.my_inplace.default cannot stand in, since the converter is not one-to-one: its results would be those of one IR operator, whose inputs are the torch operator's tensors, all of them (under their names, or in their order), and whose attributes are its numbers, unchanged and all of them
   fix:
     Register a kernel, install an operator project that has one, or make the converter one-to-one:
 
@@ -303,7 +309,7 @@ A converter does not write an argument that its operator writes [TA212]
 
     or write a new value of it: torchair.ge.Assign(x, new_value)
   where:
-    test_custom_operator_errors.py:LINE, in <lambda>: CODE""",
+    /work/main/tests/errors/test_custom_operator_errors.py:292, in <lambda>""",
     )
 
 
@@ -327,7 +333,7 @@ An operator writes its arguments in a way that a graph cannot express [TA212]
     Return tensors one by one; or write a functional pair by hand (a Functionalize kernel that calls a functional variant).
     Return a clone(), and remove the alias annotation from the schema; or write a functional pair by hand (a Functionalize kernel that calls a functional variant).
   where:
-    test_custom_operator_errors.py:LINE, in <lambda>: CODE""",
+    /work/main/tests/errors/test_custom_operator_errors.py:315, in <lambda>""",
     )
 
 
@@ -469,5 +475,5 @@ Some operators cannot be converted to Ascend IR [TA201]
     def convert(self, meta_outputs=None):
         return torchair.ge.custom_op("SomeAscendOp", self)
   where:
-    test_custom_operator_errors.py:LINE, in program: CODE""",
+    /work/main/tests/errors/test_custom_operator_errors.py:455, in program""",
     )

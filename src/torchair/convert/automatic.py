@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 __all__ = ["convert", "refusal"]
 
+_GUIDE = "the rules are in docs/custom-operators.md"
+
 _Pairs: TypeAlias = "Sequence[tuple[Argument, Any]]"
 
 
@@ -214,7 +216,7 @@ def refusal(overload: OpOverload, rejection: Rejection, source: str = "") -> Aut
     """The error for an operator that :func:`~torchair.convert.matching.why_not` rejects."""
     return AutoConversionError(
         f"Failed to auto-generated converter for {overload} to AscendIR:",
-        why=rejection.reason.splitlines(),
+        why=[*rejection.reason.splitlines(), _GUIDE],
         fix=rejection.fix,
         where=source,
     )
