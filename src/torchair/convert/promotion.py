@@ -22,7 +22,7 @@ from torchair.opset.cast import Cast
 from torchair.opset.torch_types import dtype_of, torch_dtype
 
 __all__ = [
-    "HALF", "WideScalar", "cast", "compute_dtype", "dtype_promote", "from_real", "is_number", "pointwise", "promote",
+    "HALF", "WideScalar", "cast", "compute_dtype", "dtype_promote", "fits", "from_real", "is_number", "pointwise", "promote",
     "promoted_dtype", "to_real",
 ]  # fmt: skip
 
@@ -76,20 +76,23 @@ def promote(arg: Any, dtype: DType, *, checked: bool = False) -> Value:
     return current_builder().const((_checked_tensor if checked else _wrapped_tensor)(arg, torch_dtype(dtype)))
 
 
-def _checked_tensor(number: Any, dtype: torch.dtype) -> torch.Tensor:
-    """A 0-d tensor of a number; as in eager, unsigned integers take negative numbers, and floats take infinities."""
+def fits(number: Any, dtype: torch.dtype) -> bool:
+    """Whether a dtype can hold a number; as in eager, unsigned integers negative ones, and floats infinities."""
     try:
         made = torch.full((), number, dtype=dtype)
-        fits = not dtype.is_floating_point or math.isinf(number) or not math.isinf(made)
     except RuntimeError:
-        fits = False
-    if not fits:
+        return False
+    return not dtype.is_floating_point or math.isinf(number) or not math.isinf(made)
+
+
+def _checked_tensor(number: Any, dtype: torch.dtype) -> torch.Tensor:
+    if not fits(number, dtype):
         raise ConversionError(
             "A number does not fit into the dtype of the tensor that it fills or bounds",
             why=f"value cannot be converted to type {str(dtype).removeprefix('torch.')} without overflow: {number!r}",
             fix="Use a number that the dtype can hold, or convert the tensor to a wider dtype first.",
         )
-    return made
+    return torch.full((), number, dtype=dtype)
 
 
 def _wrapped_tensor(number: Any, dtype: torch.dtype) -> torch.Tensor:

@@ -15,7 +15,7 @@ __all__ = [
     "Ceil", "ClipByValueV2", "Cos", "Cosh", "Digamma", "Div", "Erf", "Erfc", "Erfinv", "Exp", "Expm1", "Floor",
     "FloorDiv", "FloorMod", "Lerp", "Lgamma", "Log", "Log1p", "Maximum", "Minimum", "Mod", "Mul", "Muls", "NanToNum",
     "Neg", "Pow", "RealDiv", "Reciprocal", "Round", "Rsqrt", "Sign", "Sin", "Sinh", "Sqrt", "Sub", "Sxpy", "Tan",
-    "TruncateDiv", "Trunc",
+    "TruncateDiv", "Trunc", "Xlogy",
 ]  # fmt: skip
 
 _FLOATS = "floats and complex, the result's is the same"
@@ -41,6 +41,10 @@ Mod = binary("Mod", torch.fmod, "``x1 - x2 * trunc(x1 / x2)``: the remainder wit
 Maximum = binary("Maximum", torch.maximum, "The larger of both; NaN if one of them is.", content=pointwise.larger)
 Minimum = binary("Minimum", torch.minimum, "The smaller of both; NaN if one of them is.", content=pointwise.smaller)
 Pow = binary("Pow", torch.pow, "``x1`` to the power of ``x2``.")
+Xlogy = binary(
+    "Xlogy", torch.xlogy, "``x1 * log(x2)``; 0 where ``x1`` is 0, NaN where ``x2`` is NaN.",
+    dtypes=f"equal; {_REALS}", source="public knowledge of CANN's operator list (elewise_calculation_ops.h)",
+)  # fmt: skip
 Atan2 = binary("Atan2", torch.atan2, "The angle of the point (``x2``, ``x1``), in radians.", dtypes=f"equal; {_REALS}")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from tests.convert.conversion import check, converted_graphs, converted_ops
+from tests.convert.conversion import check, converted_graphs, converted_ops, reference_backend
 from tests.convert.operands import COMPLEX, FLOATS, INTEGERS, all_of, dtypes, nonzero, numbers
 
 Functions = dict[str, Callable[..., Any]]
@@ -276,3 +277,68 @@ def test_attributes() -> None:
     assert attrs["Log"]["base"] == 10.0
     assert attrs["Exp"]["base"] == 2.0
     assert attrs["Axpy"] == {"alpha": -0.5}
+
+
+BOOLS, WHOLE, REAL = torch.tensor([True, False]), torch.tensor([1, 2]), torch.tensor([1.0, -2.0])
+COMPLEX_ONES = torch.tensor([1 + 2j])
+REFUSED: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
+    "bool - int": (lambda x: x - 2, (BOOLS,)),
+    "int - bool": (lambda x: 1 - x, (BOOLS,)),
+    "float - True": (lambda x: x - True, (REAL,)),
+    "bool - tensor": (torch.sub, (BOOLS, WHOLE)),
+    "rsub": (torch.rsub, (BOOLS, REAL)),
+    "add(alpha=True)": (lambda x: torch.add(x, x, alpha=True), (REAL,)),
+    "floor(bool)": (torch.floor, (BOOLS,)),
+    "ceil(bool)": (torch.ceil, (BOOLS,)),
+    "round(bool)": (torch.round, (BOOLS,)),
+    "trunc(complex)": (torch.trunc, (COMPLEX_ONES,)),
+    "frac(int)": (torch.frac, (WHOLE,)),
+    "round(int, 1)": (lambda x: torch.round(x, decimals=1), (WHOLE,)),
+    "sign(complex)": (torch.sign, (COMPLEX_ONES,)),
+    "xlogy(complex)": (torch.xlogy, (COMPLEX_ONES, COMPLEX_ONES)),
+    "int ** -1": (lambda x: x**-1, (WHOLE,)),
+    "int32 ** -1": (lambda x: x**-1, (WHOLE.int(),)),
+    "uint8 ** -2": (lambda x: x**-2, (WHOLE.to(torch.uint8),)),
+    "uint8 ** 300": (lambda x: x**300, (WHOLE.to(torch.uint8),)),
+    "bool ** bool": (torch.pow, (BOOLS, BOOLS)),
+    "True ** bool": (lambda x: torch.pow(True, x), (BOOLS,)),
+    "float16 ** 2**40": (lambda x: x ** (2**40), (REAL.half(),)),
+    "bfloat16 ** 1e300": (lambda x: x**1e300, (REAL.bfloat16(),)),
+    "threshold(bool)": (lambda x: functional.threshold(x, 1, 1), (BOOLS,)),
+    "threshold(1e300)": (lambda x: functional.threshold(x, 1e300, 1), (REAL,)),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_eager_refuses_is_refused(name: str) -> None:
+    fn, args = REFUSED[name]
+    with pytest.raises((RuntimeError, NotImplementedError)) as refused:
+        fn(*args)
+    torch._dynamo.reset()
+    compiled = torch.compile(fn, backend=reference_backend(), fullgraph=True)
+    with pytest.raises(Exception, match=re.escape(str(refused.value).splitlines()[0][:60])):
+        compiled(*args)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.int32, torch.bool, torch.uint8])
+@pytest.mark.parametrize("number", [1e300, 2**40, 2, True])
+def test_xlogy_with_numbers(dtype: torch.dtype, number: float) -> None:
+    x = torch.tensor([0, 1, 3]).to(dtype)
+    if dtype.is_floating_point:
+        x = torch.cat([x, torch.tensor([-1.0, torch.inf, torch.nan], dtype=dtype)])
+    check(lambda x: (torch.xlogy(x, number), torch.xlogy(number, x)), x, ops=["Xlogy"], unconverted_ops="error")
+
+
+def test_powers_that_are_one() -> None:
+    x = torch.tensor([complex(torch.inf, torch.nan), 0j, 1 + 2j])
+    check(lambda x: (x**0, x**0.0, x**0j, 1**x, torch.float_power(x, 0)), x, unconverted_ops="error")
+    nans = torch.tensor([torch.nan, 0.0])
+    check(lambda x, n: (x**0, 1**x, n**0, n**False), nans, WHOLE, unconverted_ops="error")
+
+
+def test_bool_powers_of_bools() -> None:
+    check(lambda x: (x**True, x**False), BOOLS)
+
+
+def test_a_number_beyond_half_precision_becomes_infinite() -> None:
+    check(lambda x: torch.where(x > 0, x, 1e300), REAL.half(), unconverted_ops="error")

@@ -6,11 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch import fx
 
-from torchair.convert.arguments import numbers_known
-from torchair.convert.promotion import HALF, cast, pointwise, promote
+from torchair.convert.arguments import argument, numbers_known
+from torchair.convert.promotion import HALF, cast, fits, pointwise, promote
 from torchair.convert.registry import register_fx_node_ge_converter
 from torchair.convert.results import TensorSpec
+from torchair.errors import Rejection
 from torchair.ir import DType, Value
 from torchair.opset.activation import (
     GLU,
@@ -105,7 +107,18 @@ def softplus(self: Value, beta: Any = 1, threshold: Any = 20) -> Value:
     return SoftplusV2(self, beta=beta, threshold=threshold)
 
 
-@register_fx_node_ge_converter(aten.threshold.default)
+def _thresholds(node: fx.Node) -> Rejection | None:
+    """``supports=``: eager has a kernel, and takes the numbers."""
+    dtype = argument(node, "self").meta["val"].dtype
+    numbers = [argument(node, name) for name in ("threshold", "value")]
+    if dtype is torch.bool:
+        return Rejection("eager has no kernel of it for bools")
+    if not all(fits(number, dtype) for number in numbers if isinstance(number, int | float)):
+        return Rejection(f"eager takes no number that {dtype} cannot hold")
+    return None
+
+
+@register_fx_node_ge_converter(aten.threshold.default, supports=_thresholds)
 def threshold(self: Value, threshold: Any, value: Any) -> Value:
     """aten::threshold(Tensor self, Scalar threshold, Scalar value) -> Tensor"""
     # CPU kernels of half precision take the numbers unrounded.

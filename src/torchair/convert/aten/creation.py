@@ -84,7 +84,8 @@ def empty(*args: Any, meta_outputs: TensorSpec, **_: Any) -> Value:
 @register("scalar_tensor.default", supports=_plain)
 def scalar_tensor(s: Any, *, meta_outputs: TensorSpec, **_: Any) -> Value:
     """aten::scalar_tensor(Scalar s, *, ScalarType? dtype=None, ...) -> Tensor"""
-    made = promote(s, meta_outputs.dtype, checked=True)
+    # Eager refuses integers that do not fit, and rounds floats to infinity.
+    made = promote(s, meta_outputs.dtype, checked=not meta_outputs.dtype.is_floating_point)
     # A tensor promotes otherwise than the number that it is made from.
     return Identity(made) if made is s else made
 

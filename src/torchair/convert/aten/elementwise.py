@@ -19,7 +19,7 @@ from torchair.convert.promotion import (
     promote,
     to_real,
 )
-from torchair.convert.registry import register_fx_node_ge_converter
+from torchair.convert.registry import Supports, register_fx_node_ge_converter
 from torchair.convert.results import TensorSpec
 from torchair.errors import Rejection
 from torchair.ir import DType, Value
@@ -76,6 +76,7 @@ from torchair.opset.elementwise import (
     Tan,
     Trunc,
     TruncateDiv,
+    Xlogy,
 )
 from torchair.opset.memory import TensorMove
 from torchair.opset.operator import AscendOp
@@ -111,7 +112,6 @@ _UNARY: dict[str, tuple[AscendOp[Value], dict[str, Any]]] = {
     "reciprocal": (Reciprocal, {}),
     "rsqrt": (Rsqrt, {}),
     "sgn": (Sign, {}),
-    "sign": (Sign, {}),
     "sin": (Sin, {}),
     "sinh": (Sinh, {}),
     "sqrt": (Sqrt, {}),
@@ -138,8 +138,25 @@ def _rounding(op: AscendOp[Value]) -> Callable[..., Value]:
 
 for _name, (_op, _attrs) in _UNARY.items():
     register_fx_node_ge_converter(getattr(aten, _name).default)(_unary(_op, _attrs))
+
+
+def _refusing(refused: Callable[[torch.dtype], bool]) -> Supports:
+    """``supports=``: no Ascend IR form for what eager has no kernel for, so that it fails as it does in eager."""
+
+    def supports(node: fx.Node) -> Rejection | None:
+        dtype = argument(node, "self").meta["val"].dtype
+        return Rejection(f"eager has no kernel of it for {dtype}") if refused(dtype) else None
+
+    return supports
+
+
+_of_floats = _refusing(lambda dtype: not dtype.is_floating_point)
+_of_reals = _refusing(lambda dtype: dtype.is_complex)
+_of_real_numbers = _refusing(lambda dtype: dtype.is_complex or dtype is torch.bool)
+
 for _name, _op in _ROUNDING.items():
-    register_fx_node_ge_converter(getattr(aten, _name).default)(_rounding(_op))
+    register_fx_node_ge_converter(getattr(aten, _name).default, supports=_of_real_numbers)(_rounding(_op))
+register_fx_node_ge_converter(aten.sign.default, supports=_of_reals)(_unary(Sign, {}))
 
 
 @register_fx_node_ge_converter(aten.abs.default)
@@ -148,7 +165,7 @@ def abs(self: Value) -> Value:
     return ComplexAbs(self, Tout=to_real(self.dtype)) if self.dtype.is_complex else Abs(self)
 
 
-@register_fx_node_ge_converter(aten.round.decimals)
+@register_fx_node_ge_converter(aten.round.decimals, supports=_of_floats)
 def round_decimals(self: Value, *, decimals: int) -> Value:
     """aten::round.decimals(Tensor self, *, int decimals) -> Tensor"""
     common = DType.DT_FLOAT if self.dtype in HALF else self.dtype
@@ -157,7 +174,7 @@ def round_decimals(self: Value, *, decimals: int) -> Value:
     return cast(back(Round(into(cast(self, common), power)), power), self.dtype) if decimals else Round(self)
 
 
-@register_fx_node_ge_converter(aten.frac.default)
+@register_fx_node_ge_converter(aten.frac.default, supports=_of_floats)
 def frac(self: Value) -> Value:
     """aten::frac(Tensor self) -> Tensor"""
     return Sub(self, Trunc(self))
@@ -165,7 +182,7 @@ def frac(self: Value) -> Value:
 
 def _real(node: fx.Node) -> Rejection | None:
     dtype = node.meta["val"].dtype
-    return Rejection(f"NanToNum takes real numbers, not {dtype}") if dtype.is_complex else None
+    return Rejection(f"the Ascend operator takes real numbers, not {dtype}") if dtype.is_complex else None
 
 
 @register_fx_node_ge_converter(aten.nan_to_num.default, supports=_real)
@@ -281,37 +298,59 @@ def div_mode(self: Value, other: Any, *, rounding_mode: str | None, meta_outputs
     return pointwise(op, self, other, meta_outputs=meta_outputs, wide_scalar="second")
 
 
-@register_fx_node_ge_converter(aten.add.Tensor)
+def _operand_dtypes(node: fx.Node) -> list[torch.dtype | type]:
+    """Of the two operands of a call: dtypes of tensors, Python types of numbers."""
+    values = [operand.meta["val"] if isinstance(operand, fx.Node) else operand for operand in node.args[:2]]
+    return [value.dtype if isinstance(value, torch.Tensor) else type(value) for value in values]
+
+
+def _is_bool(dtype: torch.dtype | type) -> bool:
+    return dtype in (torch.bool, bool, torch.SymBool)
+
+
+def _scalable(node: fx.Node) -> Rejection | None:
+    if isinstance(argument(node, "alpha"), bool) and node.meta["val"].dtype is not torch.bool:
+        return Rejection("eager takes a bool alpha for bool results only")
+    return None
+
+
+def _subtractable(node: fx.Node) -> Rejection | None:
+    if any(map(_is_bool, _operand_dtypes(node))):
+        return Rejection("eager subtracts no bools", fix="Use ^ or torch.logical_xor.")
+    return _scalable(node)
+
+
+@register_fx_node_ge_converter(aten.add.Tensor, supports=_scalable)
 def add(self: Any, other: Any, *, alpha: Any = 1, meta_outputs: TensorSpec) -> Value:
     """aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"""
     return _axpy(Add, self, other, alpha, 1, meta_outputs)
 
 
-@register_fx_node_ge_converter(aten.add.Scalar)
+@register_fx_node_ge_converter(aten.add.Scalar, supports=_scalable)
 def add_scalar(self: Value, other: Any, alpha: Any = 1, *, meta_outputs: TensorSpec) -> Value:
     """aten::add.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor"""
     return _axpy(Add, self, other, alpha, 1, meta_outputs)
 
 
-@register_fx_node_ge_converter(aten.sub.Tensor)
+@register_fx_node_ge_converter(aten.sub.Tensor, supports=_subtractable)
 def sub(self: Any, other: Any, *, alpha: Any = 1, meta_outputs: TensorSpec) -> Value:
     """aten::sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"""
     return _axpy(Sub, self, other, alpha, -1, meta_outputs)
 
 
-@register_fx_node_ge_converter(aten.sub.Scalar)
+@register_fx_node_ge_converter(aten.sub.Scalar, supports=_subtractable)
 def sub_scalar(self: Value, other: Any, alpha: Any = 1, *, meta_outputs: TensorSpec) -> Value:
     """aten::sub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor"""
     return _axpy(Sub, self, other, alpha, -1, meta_outputs)
 
 
-@register_fx_node_ge_converter(aten.rsub.Tensor)
+@register_fx_node_ge_converter(aten.rsub.Tensor, supports=_subtractable)
 def rsub(self: Any, other: Any, *, alpha: Any = 1, meta_outputs: TensorSpec) -> Value:
     """aten::rsub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"""
     return _axpy(Sub, other, self, alpha, -1, meta_outputs)
 
 
-@register_fx_node_ge_converter(aten.rsub.Scalar)
+@register_fx_node_ge_converter(aten.rsub.Scalar, supports=_subtractable)
 def rsub_scalar(self: Value, other: Any, alpha: Any = 1, *, meta_outputs: TensorSpec) -> Value:
     """aten::rsub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor"""
     return _axpy(Sub, other, self, alpha, -1, meta_outputs)
@@ -337,28 +376,60 @@ def _axpy(op: AscendOp[Value], x1: Any, x2: Any, alpha: Any, sign: int, meta_out
 # --- powers ---
 
 
-@register_fx_node_ge_converter(aten.pow.Tensor_Tensor)
-@register_fx_node_ge_converter(aten.pow.Scalar)
+def _not_both_bool(node: fx.Node) -> Rejection | None:
+    return Rejection("eager has no powers of bools by bools") if all(map(_is_bool, _operand_dtypes(node))) else None
+
+
+def _known_power(node: fx.Node) -> Rejection | None:
+    """``supports=``: eager's kernel accepts the exponent, and chooses how to compute by a number that is known."""
+    exponent = argument(node, "exponent")
+    dtype = node.meta["val"].dtype
+    if isinstance(exponent, fx.Node | torch.SymInt | torch.SymFloat):
+        return Rejection("how eager rounds depends on the exponent, which is symbolic")
+    if isinstance(exponent, bool) and argument(node, "self").meta["val"].dtype is torch.bool:
+        return Rejection("eager gives bools here, where its meta function promises integers")
+    if exponent in (0, 1):
+        return None
+    if not dtype.is_floating_point and not dtype.is_complex and exponent < 0:
+        return Rejection("eager takes no integers to negative powers", fix="Convert the tensor to a float dtype.")
+    if not _takes_exponent(dtype, exponent):
+        return Rejection(f"eager takes no exponent that {dtype} cannot hold")
+    return None
+
+
+def _takes_exponent(dtype: torch.dtype, exponent: Any) -> bool:
+    if dtype.is_complex or dtype in (torch.float32, torch.float64) or not math.isfinite(exponent):
+        return True
+    limits = torch.finfo(dtype) if dtype.is_floating_point else torch.iinfo(dtype)
+    return bool(limits.min <= exponent <= limits.max)
+
+
+@register_fx_node_ge_converter(aten.pow.Tensor_Tensor, supports=_not_both_bool)
+@register_fx_node_ge_converter(aten.pow.Scalar, supports=_not_both_bool)
 def pow(self: Any, exponent: Any, *, meta_outputs: TensorSpec) -> Value:
     """aten::pow.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor"""
+    if not isinstance(self, Value) and self == 1:
+        return Fill(list(exponent.shape), promote(1, meta_outputs.dtype))  # 1 also where the exponent is NaN
     return pointwise(Pow, self, exponent, meta_outputs=meta_outputs)
 
 
-@register_fx_node_ge_converter(aten.pow.Tensor_Scalar)
+@register_fx_node_ge_converter(aten.pow.Tensor_Scalar, supports=_known_power)
 def pow_scalar(self: Value, exponent: Any, *, meta_outputs: TensorSpec) -> Value:
     """aten::pow.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor
 
     Eager computes squares, cubes, roots and their reciprocals by multiplication and roots, which rounds differently.
     """
     x = cast(self, meta_outputs.dtype)
-    simple = None if isinstance(exponent, Value) else _simple_power(x, exponent)
+    simple = _simple_power(x, exponent)
     return pointwise(Pow, x, exponent, meta_outputs=meta_outputs) if simple is None else simple
 
 
 def _simple_power(x: Value, exponent: Any) -> Value | None:
     """``x ** exponent`` for the exponents that eager's kernel treats by themselves; None for the others."""
     result: Value | None = None
-    if exponent == 1:
+    if exponent == 0:
+        result = Fill(list(x.shape), promote(1, x.dtype))  # 1 also where x is NaN
+    elif exponent == 1:
         result = TensorMove(x)
     elif exponent == 2:
         result = Mul(x, x)
@@ -401,6 +472,17 @@ def clamp_tensor(self: Value, min: Value | None = None, max: Value | None = None
     if max is None:
         return pointwise(Maximum, self, min, meta_outputs=meta_outputs)
     return pointwise(ClipByValueV2, self, min, max, meta_outputs=meta_outputs)
+
+
+# --- functions of two operands ---
+
+
+@register_fx_node_ge_converter(aten.xlogy.Tensor, supports=_real)
+@register_fx_node_ge_converter(aten.xlogy.Scalar_Other, supports=_real)
+@register_fx_node_ge_converter(aten.xlogy.Scalar_Self, supports=_real)
+def xlogy(self: Any, other: Any, *, meta_outputs: TensorSpec) -> Value:
+    """aten::xlogy.Tensor(Tensor self, Tensor other) -> Tensor"""
+    return pointwise(Xlogy, self, other, meta_outputs=meta_outputs)
 
 
 # --- three operands ---
