@@ -22,8 +22,8 @@ from torchair.opset.cast import Cast
 from torchair.opset.torch_types import dtype_of, torch_dtype
 
 __all__ = [
-    "HALF", "WideScalar", "cast", "compute_dtype", "dtype_promote", "fits", "from_real", "is_number", "pointwise", "promote",
-    "promoted_dtype", "to_real",
+    "HALF", "WideScalar", "cast", "compute_dtype", "dtype_promote", "fits", "from_real", "is_number", "pointwise",
+    "promote", "promoted_dtype", "to_real",
 ]  # fmt: skip
 
 HALF = (DType.DT_BF16, DType.DT_FLOAT16)

@@ -198,12 +198,63 @@ def test_a_position_outside_is_an_error():
         compiled(torch.ones(3), torch.tensor([5]))
 
 
+SPREAD = ("Reshape", "BroadcastTo", "TensorMove")
+NEGATIVE, INT32 = torch.tensor([0, -1]), torch.tensor([0, 1], dtype=torch.int32)
+REFUSED: dict[str, tuple[Callable[..., Any], torch.Tensor]] = {
+    "index_copy": (lambda x, i: x.index_copy(0, i, x[:2]), NEGATIVE),
+    "index_copy of columns": (lambda x, i: x.index_copy(1, i, x[:, :2]), NEGATIVE),
+    "index_copy of a number": (lambda x, i: x[0, 0].index_copy(0, i[1], x[1, 1]), NEGATIVE),
+    "index_copy(int32)": (lambda x, i: x.index_copy(0, i, x[:2]), INT32),
+    "index_fill(int32)": (lambda x, i: x.index_fill(0, i, 1), INT32),
+    "index_fill(tensor, int32)": (lambda x, i: x.index_fill(0, i, x[0, 0]), INT32),
+    "put(int32)": (lambda x, i: x.put(i, x[0, :2]), INT32),
+    "index_add": (lambda x, i: x.index_add(0, i, x[:2]), NEGATIVE),
+    "index_select": (lambda x, i: x.index_select(0, i), NEGATIVE),
+    "gather": (lambda x, i: x.gather(1, i[None]), NEGATIVE),
+    "scatter": (lambda x, i: x.scatter(1, i[None], x), NEGATIVE),
+    "embedding": (lambda x, i: torch.nn.functional.embedding(i, x), NEGATIVE),
+    "take": (lambda x, i: x.take(i * 100), NEGATIVE),
+    "index_fill": (lambda x, i: x.index_fill(0, i * 100, 1), NEGATIVE),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_positions_that_eager_refuses_are_refused(name):
+    fn, index = REFUSED[name]
+    x = torch.arange(12.0).view(3, 4)
+    with pytest.raises((RuntimeError, IndexError)):
+        fn(x, index)
+    torch._dynamo.reset()
+    with pytest.raises(Exception, match=r"out of bounds|out of range|Expected a long|dtype int64"):
+        torch.compile(fn, backend=reference_backend(), fullgraph=True)(x, index)
+
+
+def test_copies_and_fills_of_single_elements():
+    def fn(x, i):
+        number = x[1, 1]
+        return (
+            number.index_copy(0, i[:1], x[0, 0]),
+            number.index_copy(0, i[0], x[0, :1]),
+            x[0].index_copy(0, i[1], x[0, 3]),
+            x[0].index_copy(0, i[:0], x[1, :0]),
+            number.index_fill(0, i[0], 7),
+            number.index_fill(0, i[:1], x[0, 3]),
+            x.index_fill(1, i[1], 7),
+            x.index_fill(-2, -i, x[0, 2]),
+            x.long().index_fill(0, i, 1.5),
+        )
+
+    for dynamic in (False, True):
+        check(fn, torch.arange(12.0).view(3, 4), torch.tensor([0, 1]), dynamic=dynamic, unconverted_ops="error")
+
+
 IR: list[tuple[Callable[..., Any], list[str]]] = [
     (lambda x, y, p, q: x[:, p], ["IndexByTensor"]),
     (lambda x, y, p, q: x.index_select(1, p), ["GatherV2"]),
     (lambda x, y, p, q: x.gather(0, p.view(2, 1, 1)), ["Reshape", "GatherElements"]),
     (lambda x, y, p, q: x.index_put((p,), y[0]), ["StridedSliceV2", "TensorMove", "IndexPutV2"]),
-    (lambda x, y, p, q: x.index_copy(0, p, y[:2]), ["StridedSliceV2", "TensorMove", "IndexPutV2"]),
+    (lambda x, y, p, q: x.index_copy(0, p, y[:2]), ["StridedSliceV2", *SPREAD, "ScatterElementsV2"]),
+    (lambda x, y, p, q: x.index_fill(0, p, 2), ["TensorMove", "IndexPutV2"]),
     (lambda x, y, p, q: x.index_add(0, p, y[:2]), ["StridedSliceV2", "TensorMove", "InplaceIndexAdd"]),
     (lambda x, y, p, q: x.scatter(0, p.view(2, 1, 1), y), ["Reshape", "TensorMove", "ScatterElementsV2"]),
     (lambda x, y, p, q: torch.slice_scatter(x, y[1:], 0, 1), ["StridedSliceV2", "TensorMove", "StridedSliceAssignV2"]),

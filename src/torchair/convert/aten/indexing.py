@@ -146,13 +146,51 @@ def _masked_fill(self: Value, indices: Sequence[Value | None], value: Value) -> 
     return MaskedFill(self, cast(mask, DType.DT_BOOL), reshape(value, []))
 
 
-@register("put.default")
+def _long_positions(node: fx.Node) -> Rejection | None:
+    """``supports=``: eager takes int64 positions only, though its meta functions take others."""
+    dtype = argument(node, "index").meta["val"].dtype
+    return None if dtype is torch.int64 else Rejection(f"eager takes positions of dtype int64, not {dtype}")
+
+
+@register("put.default", supports=_long_positions)
 def put(self: Value, index: Value, source: Value, accumulate: bool = False) -> Value:
     """aten::put(Tensor self, Tensor index, Tensor source, bool accumulate=False) -> Tensor"""
     count = math.prod(index.shape)
     flat = reshape(TensorMove(self), [math.prod(self.shape)])
     written = IndexPutV2(flat, reshape(source, [count]), [1], [1], [reshape(index, [count])], accumulate=accumulate)
     return reshape(written, self.shape)
+
+
+@register("index_copy.default", supports=_long_positions)
+def index_copy(self: Value, dim: int, index: Value, source: Value) -> Value:
+    """aten::index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor
+
+    Unlike IndexPut, and like eager, ScatterElements lets no index count from the end.
+    """
+    axis = dim % max(self.rank, 1)
+    (count,) = index.shape or [1]
+    shape = [count if i == axis else size for i, size in enumerate(self.shape)]
+    places = reshape(index, [count if i == axis else 1 for i in range(self.rank)])
+    return _scatter(self, dim, broadcast(places, shape), reshape(source, shape), "none")
+
+
+def _fills(node: fx.Node) -> Rejection | None:
+    value = argument(node, "value")
+    dtype = argument(node, "self").meta["val"].dtype
+    if isinstance(value, fx.Node) and getattr(value.meta["val"], "dtype", None) is not dtype:
+        return Rejection("eager reads the number, and refuses one that does not fit")
+    return _long_positions(node)
+
+
+@register("index_fill.int_Scalar", "index_fill.int_Tensor", supports=_fills)
+def index_fill(self: Value, dim: int, index: Value, value: Any) -> Value:
+    """aten::index_fill.int_Scalar(Tensor self, int dim, Tensor index, Scalar value) -> Tensor"""
+    shape = self.shape or [1]
+    axis = dim % len(shape)
+    mask = [int(i == axis) for i in range(len(shape))]
+    target = TensorMove(self) if self.rank else reshape(TensorMove(self), shape)
+    filled = IndexPutV2(target, promote(value, self.dtype, checked=True), mask, mask, [index])
+    return filled if self.rank else reshape(filled, [])
 
 
 def _exact_alpha(node: fx.Node) -> Rejection | None:
