@@ -296,6 +296,9 @@ REFUSED: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
     "round(int, 1)": (lambda x: torch.round(x, decimals=1), (WHOLE,)),
     "sign(complex)": (torch.sign, (COMPLEX_ONES,)),
     "xlogy(complex)": (torch.xlogy, (COMPLEX_ONES, COMPLEX_ONES)),
+    "logaddexp(int)": (lambda x: torch.logaddexp(x, x), (WHOLE,)),
+    "logaddexp2(int)": (lambda x: torch.logaddexp2(x, x), (WHOLE,)),
+    "heaviside(float, int)": (torch.heaviside, (REAL, WHOLE)),
     "int ** -1": (lambda x: x**-1, (WHOLE,)),
     "int32 ** -1": (lambda x: x**-1, (WHOLE.int(),)),
     "uint8 ** -2": (lambda x: x**-2, (WHOLE.to(torch.uint8),)),
@@ -342,3 +345,20 @@ def test_bool_powers_of_bools() -> None:
 
 def test_a_number_beyond_half_precision_becomes_infinite() -> None:
     check(lambda x: torch.where(x > 0, x, 1e300), REAL.half(), unconverted_ops="error")
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16])
+def test_logarithms_of_sums(dtype: torch.dtype) -> None:
+    x = torch.cat([numbers(dtype), torch.tensor([torch.inf, -torch.inf, torch.nan, 0.0], dtype=dtype)])
+    rtol = {torch.float32: 2e-7, torch.float64: 4e-16}.get(dtype, 0.0)
+    functions: Functions = {"logaddexp": torch.logaddexp, "logaddexp2": torch.logaddexp2}
+    for y in (x, x.flip(0), x[3]):
+        # What cancels out in float32 (log2(1/2 + 1/2)) depends on which products and sums the compiler fused.
+        check(functools.partial(all_of, functions), x, y, unconverted_ops="error", rtol=rtol, atol=rtol or 2e-7)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64, torch.uint8, torch.bool])
+def test_heaviside(dtype: torch.dtype) -> None:
+    x = numbers(dtype)
+    check(torch.heaviside, x, x.flip(0), unconverted_ops="error")
+    check(torch.heaviside, x, x[1], unconverted_ops="error")

@@ -23,7 +23,7 @@ from torchair.convert.registry import Supports, register_fx_node_ge_converter
 from torchair.convert.results import TensorSpec
 from torchair.errors import Rejection
 from torchair.ir import DType, Value
-from torchair.opset.comparison import IsNan, Less, SelectV2
+from torchair.opset.comparison import Equal, Greater, IsInf, IsNan, Less, LogicalAnd, SelectV2
 from torchair.opset.complex_number import ComplexAbs
 from torchair.opset.creation import Fill
 from torchair.opset.elementwise import (
@@ -483,6 +483,41 @@ def clamp_tensor(self: Value, min: Value | None = None, max: Value | None = None
 def xlogy(self: Any, other: Any, *, meta_outputs: TensorSpec) -> Value:
     """aten::xlogy.Tensor(Tensor self, Tensor other) -> Tensor"""
     return pointwise(Xlogy, self, other, meta_outputs=meta_outputs)
+
+
+def _of_equal_reals(node: fx.Node) -> Rejection | None:
+    if len(set(_operand_dtypes(node))) > 1:
+        return Rejection("eager takes operands of one dtype only")
+    return _of_reals(node)
+
+
+@register_fx_node_ge_converter(aten.heaviside.default, supports=_of_equal_reals)
+def heaviside(self: Value, values: Value) -> Value:
+    """aten::heaviside(Tensor self, Tensor values) -> Tensor"""
+    zero = promote(0, self.dtype)
+    return SelectV2(Equal(self, zero), values, cast(Greater(self, zero), self.dtype))
+
+
+def _float_result(node: fx.Node) -> Rejection | None:
+    dtype = node.meta["val"].dtype
+    return None if dtype.is_floating_point else Rejection(f"there is no Ascend IR form for {dtype}")
+
+
+def _log_of_sum(base: float, factor: float) -> Callable[..., Value]:
+    def convert(self: Value, other: Value, *, meta_outputs: TensorSpec) -> Value:
+        """aten::logaddexp(Tensor self, Tensor other) -> Tensor"""
+        common = DType.DT_FLOAT if meta_outputs.dtype in HALF else meta_outputs.dtype
+        a, b = promote(self, common), promote(other, common)
+        tail = Log1p(Exp(Neg(Abs(Sub(a, b))), base=base))
+        y = Add(Maximum(a, b), tail if factor == 1 else Mul(tail, promote(factor, common)))
+        # The difference of equal infinities is NaN.
+        return cast(SelectV2(LogicalAnd(IsInf(a), Equal(a, b)), a, y), meta_outputs.dtype)
+
+    return convert
+
+
+register_fx_node_ge_converter(aten.logaddexp.default, supports=_float_result)(_log_of_sum(-1.0, 1.0))
+register_fx_node_ge_converter(aten.logaddexp2.default, supports=_float_result)(_log_of_sum(2.0, 1 / math.log(2.0)))
 
 
 # --- three operands ---
