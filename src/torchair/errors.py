@@ -385,7 +385,7 @@ class ExecutionAssertionError(ExecutionError, AssertionError):
     """:class:`ExecutionError` for an assertion that does not hold."""
 
 
-_EXECUTION_ERRORS = {
+_EXECUTION_ERRORS: dict[type[Exception], type[ExecutionError]] = {
     IndexError: ExecutionIndexError,
     NotImplementedError: ExecutionNotImplementedError,
     TypeError: ExecutionTypeError,

@@ -144,7 +144,7 @@ def test_dictionaries(x) -> None:
 custom_op was called with arguments that it cannot take [TA210]
   why:
     TextOp: input 'x' is 1; it takes a tensor, None or a list of tensors
-    TextOp: attribute 'a' is 2; it takes one of ge.attr.Bool, ge.attr.DataType, ge.attr.Float, ge.attr.Int, ge.attr.ListBool, ge.attr.ListDataType, ge.attr.ListFloat, ge.attr.ListInt, ge.attr.ListListFloat, ge.attr.ListListInt, ge.attr.ListStr, ge.attr.Str
+    TextOp: attribute 'a' is 2; it takes torchair.ge.attr.Int(2)
     TextOp: output ('y', -1) is neither a name nor a (name, count) pair
   fix:
     torchair.ge.custom_op("TextOp", inputs={"x": x}, attrs={"a": torchair.ge.attr.Int(1)}, outputs=["y", ("z", 2)])""",
@@ -257,7 +257,7 @@ An attribute cannot hold this value [TA210]
   why:
     ge.attr.ListInt takes a list of ints; it was given 1.5, a float
   fix:
-    Leave an attribute out where it has no value.""",
+    torchair.ge.attr.ListFloat([1.5])""",
     )
 
 

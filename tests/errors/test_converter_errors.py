@@ -155,7 +155,73 @@ def test_other_parameters_than_the_operator_has() -> None:
     def convert(x):
         return x
 
-    with converter(ops.scaled.default, convert):
+    text = raised(lambda: register(ops.scaled.default)(convert), ConverterRegistrationError)
+    assert_expected_inline(
+        text,
+        """\
+A converter has other parameters than its operator [TA202]
+  why:
+    operator:  custom_operators::scaled(Tensor x, Scalar factor) -> Tensor
+    converter: convert(x)
+    at test_converter_errors.py:LINE, in convert: CODE
+  fix:
+    def convert(x, factor):""",
+    )
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, i, f, b, s, li, lf, lb, *, oi=None, d=1.5: x,
+        lambda x, i, f, b, s, li, lf, lb, *, meta_outputs: x,
+        lambda x, i, f, b, s, li, lf, lb, oi, d, meta_outputs=None: x,
+        lambda *args, **kwargs: args[0],
+        lambda self, *rest, d: self,
+    ],
+)
+def test_parameters_that_some_call_fits(function) -> None:
+    with converter(ops.attributes.default, function):
+        pass
+
+
+@pytest.mark.parametrize(
+    "function",
+    [lambda x: x, lambda x, i, f, b, s, li, lf, lb, more: x, lambda *args, unknown, **kwargs: args[0], lambda: None],
+)
+def test_parameters_that_no_call_fits(function) -> None:
+    with pytest.raises(ConverterRegistrationError, match="has other parameters than its operator"):
+        register(ops.attributes.default)(function)
+
+
+def test_a_call_that_does_not_fit() -> None:
+    """A default of the operator that the converter lacks."""
+
+    def convert(x, i, f, b, s, li, lf, lb, *, d):
+        return x
+
+    with converter(ops.attributes.default, convert):
+        text = compile_error(
+            lambda x: ops.attributes(x, 1, 2.0, True, "a", [1], [1.0], [True]), X, kind=ConversionError
+        )
+    assert_expected_inline(
+        text,
+        """\
+A converter raised an exception [TA203]
+  why:
+    converter of custom_operators.attributes.default for FX node attributes(Tensor(%arg0_1: float32[2, 3]), 1, 2.0, True, 'a', [1], [1.0], [True])
+    TypeError: test_a_call_that_does_not_fit.<locals>.convert() missing 1 required keyword-only argument: 'd'
+    at test_converter_errors.py:LINE, in convert: CODE
+  fix:
+    Give it the parameters of the operator:
+
+    def convert(x, i, f, b, s, li, lf, lb, *, oi=None, d=1.5):
+  where:
+    test_converter_errors.py:LINE, in <lambda>: CODE""",
+    )
+
+
+def test_python_operators_on_tensors_of_the_graph() -> None:
+    with converter(ops.scaled.default, lambda x, factor: x * factor):
         text = compile_error(lambda x: ops.scaled(x, 2.0), X, kind=ConversionError)
     assert_expected_inline(
         text,
@@ -163,12 +229,45 @@ def test_other_parameters_than_the_operator_has() -> None:
 A converter raised an exception [TA203]
   why:
     converter of custom_operators.scaled.default for FX node scaled(Tensor(%arg0_1: float32[2, 3]), 2.0)
-    TypeError: test_other_parameters_than_the_operator_has.<locals>.convert() takes 1 positional argument but 2 were given
-    at registry.py:LINE, in __call__: CODE
+    TypeError: unsupported operand type(s) for *: 'Value' and 'float'
+    at test_converter_errors.py:LINE, in <lambda>: CODE
   fix:
-    Give it the parameters of the operator:
+    A converter builds nodes from tensors of the graph, which Python and torch cannot compute with: use torchair.ge.Mul(x, y).
+  where:
+    test_converter_errors.py:LINE, in <lambda>: CODE""",
+    )
 
-    def convert(x, factor):
+
+@pytest.mark.parametrize(
+    ("function", "fix"),
+    [
+        (lambda x, f: torch.mul(x, f), "use torchair.ge.Mul(x, y)."),
+        (lambda x, f: f + x, "use torchair.ge.Add(x, y)."),
+        (lambda x, f: -x, "use torchair.ge.Neg(x)."),
+        (lambda x, f: x > f, "use torchair.ge.Greater(x, y)."),
+        (lambda x, f: x @ x, "use torchair.ge.MatMul(x, y)."),
+        (lambda x, f: torch.special.erfcx(x), "use a function of torchair.ge, such as torchair.ge.Mul(x, y)."),
+    ],
+)
+def test_what_stands_for_python_operators(function, fix) -> None:
+    with converter(ops.scaled.default, function):
+        text = compile_error(lambda x: ops.scaled(x, 2.0), X, kind=ConversionError)
+    assert fix in text
+
+
+def test_a_name_that_is_misspelt() -> None:
+    with converter(ops.scaled.default, lambda x, factor: ge.Mull(x, factor)):
+        text = compile_error(lambda x: ops.scaled(x, 2.0), X, kind=ConversionError)
+    assert_expected_inline(
+        text,
+        """\
+A converter raised an exception [TA203]
+  why:
+    converter of custom_operators.scaled.default for FX node scaled(Tensor(%arg0_1: float32[2, 3]), 2.0)
+    AttributeError: module 'torchair.ge' has no attribute 'Mull' (did you mean 'Mul'?); an operator that is not built in is made with torchair.ge.custom_op
+    at test_converter_errors.py:LINE, in <lambda>: CODE
+  fix:
+    Correct the converter.
   where:
     test_converter_errors.py:LINE, in <lambda>: CODE""",
     )
@@ -271,10 +370,49 @@ The results of a converter are not those of the operator [TA204]
   why:
     converter of custom_operators.two.default (FX node two): result 0 is int32[2, 3], promised float32[2, 3]
     converter of custom_operators.two.default (FX node two): result 1 is float32[2, 3], promised float32[2]
+    at test_converter_errors.py:LINE, in <lambda>: CODE
   fix:
     Return one tensor for each result of the operator, with its dtype and shape; cast with
     torchair.ge.Cast(y, dst_type=meta_outputs.dtype), with meta_outputs a parameter of the converter.
     If the converter is right, the operator's meta function is wrong.
+  where:
+    test_converter_errors.py:LINE, in <lambda>: CODE""",
+    )
+
+
+def test_another_number_of_results() -> None:
+    with converter(ops.two.default, lambda x: x):
+        text = compile_error(lambda x: ops.two(x), X, kind=ConverterResultError)
+    assert_expected_inline(
+        text,
+        """\
+The results of a converter are not those of the operator [TA204]
+  why:
+    converter of custom_operators.two.default (FX node two): it returned 1 result, custom_operators.two.default has 2
+    at test_converter_errors.py:LINE, in <lambda>: CODE
+  fix:
+    Return the results of custom_operators::two(Tensor x) -> (Tensor, Tensor): return out0, out1
+  where:
+    test_converter_errors.py:LINE, in <lambda>: CODE""",
+    )
+
+
+def test_a_written_argument_that_is_returned() -> None:
+    def convert(x, y):
+        return torchair.ge.custom_op("MyInplace", inputs={"x": x, "y": y}, outputs=["x", "out"])
+
+    with converter(ops.my_inplace.default, convert):
+        text = compile_error(lambda x, y: ops.my_inplace(x, y), X.clone(), X, kind=ConverterResultError)
+    assert_expected_inline(
+        text,
+        """\
+The results of a converter are not those of the operator [TA204]
+  why:
+    converter of custom_operators.my_inplace.default (FX node auto_functionalized_v2): it returned 2 results, custom_operators.my_inplace.default has 1
+    at test_converter_errors.py:LINE, in convert: CODE
+  fix:
+    Return the results of custom_operators::my_inplace(Tensor(a!) x, Tensor y) -> Tensor: return out0
+    Do not return the written 'x': the graph takes a new value from the output of the IR operator that has the name of the input.
   where:
     test_converter_errors.py:LINE, in <lambda>: CODE""",
     )

@@ -20,7 +20,7 @@ __all__ = ["compile_error", "converter", "raised", "text_of"]
 def text_of(error: BaseException) -> str:
     """The text of an error of ours, with ``LINE``, ``CODE`` and ``sN`` for lines, their text and symbols."""
     assert isinstance(error, TorchAirError), error
-    text = re.sub(r"\S*?(\w+\.py):\d+, in ([^\n:]+): [^\n]*", r"\1:LINE, in \2: CODE", str(error))
+    text = re.sub(r"\S*?(\w+\.py):\d+, in ([^\n:]+)(?:: [^\n]*)?", r"\1:LINE, in \2: CODE", str(error))
     return re.sub(r"\bs\d+\b", "sN", text)
 
 

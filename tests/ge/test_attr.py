@@ -9,7 +9,7 @@ import torch
 
 from torchair.errors import ArgumentError, PrototypeArgumentTypeError
 from torchair.ge import DataType, attr
-from torchair.opset.attributes import attr_value
+from torchair.opset.attributes import attr_value, fitting_type
 from torchair.opset.prototype import ATTR_TYPES
 
 VALUES = {
@@ -89,3 +89,19 @@ def test_values_become_what_nodes_hold() -> None:
     assert attr_value("MyOp", "a", "Int", attr.Int(3)) == 3
     with pytest.raises(TypeError):
         attr_value("MyOp", "a", "Int", attr.Float(3.0))
+
+
+@pytest.mark.parametrize("name", ATTR_TYPES)
+def test_the_type_that_a_plain_value_has(name) -> None:
+    assert fitting_type(VALUES[name]) == name
+
+
+@pytest.mark.parametrize("value", [None, [], [1, "a"], object(), [[["x"]]], [None]])
+def test_values_without_a_type(value) -> None:
+    assert fitting_type(value) == ""
+
+
+def test_an_error_names_the_type_that_fits() -> None:
+    with pytest.raises(ArgumentError) as caught:
+        attr.Int(2.0)
+    assert caught.value.fix == "torchair.ge.attr.Float(2.0)"

@@ -16,7 +16,7 @@ from torchair.errors import (
     PrototypeNotFoundError,
 )
 from torchair.ir import Operand, Value
-from torchair.opset.attributes import ATTR_CLASSES, TypedAttr, attr_value
+from torchair.opset.attributes import ATTR_CLASSES, TypedAttr, attr_value, fitting_type
 from torchair.opset.builder import GraphBuilder, current_builder
 from torchair.opset.prototype import AttrSpec, InputSpec, OutputSpec, Prototype, prototypes
 from torchair.opset.prototype_nodes import add_prototype_node, layout_of, structured
@@ -242,7 +242,8 @@ def _check_keywords(op_type: str, inputs: Any, outputs: Any, attrs: Any) -> list
     else:
         classes = ", ".join(f"ge.attr.{name}" for name in ATTR_CLASSES)
         problems += [
-            f"attribute {name!r} is {value!r}; it takes one of {classes}"
+            f"attribute {name!r} is {value!r}; it takes "
+            + (f"torchair.ge.attr.{fitting}({value!r})" if (fitting := fitting_type(value)) else f"one of {classes}")
             for name, value in attrs.items()
             if not isinstance(value, TypedAttr)
         ]

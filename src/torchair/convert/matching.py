@@ -8,7 +8,7 @@ from typing import Any
 from torchair import _torch_compat
 from torchair._torch_compat import OpOverload, OpOverloadPacket
 from torchair.convert.pasting import converter_code, declaration_code, positional_converter_code
-from torchair.convert.schemas import OperatorSchema, ir_name
+from torchair.convert.schemas import OperatorSchema, own_name
 from torchair.convert.torch_calls import BUILTIN_NAMESPACES
 from torchair.errors import Rejection
 from torchair.opset.operator import operators
@@ -144,11 +144,6 @@ def output_roles(schema: OperatorSchema, prototype: Prototype) -> tuple[str | in
             roles.append(result)
             result += 1
     return tuple(roles)
-
-
-def own_name(overload: OpOverload) -> str:
-    """A name with the namespace, for a torch operator whose own name is taken: ``ns::add`` is ``NsAdd``."""
-    return ir_name(f"{overload.namespace}_{overload._schema.name.rpartition('::')[2]}")
 
 
 def _fix(

@@ -10,7 +10,11 @@ from typing import Any
 from torch import fx
 
 from torchair._torch_compat import OpOverload, OpOverloadPacket
+from torchair.convert.errors import definition
+from torchair.convert.pasting import parameters_of
+from torchair.convert.schemas import OperatorSchema
 from torchair.errors import ConverterRegistrationError, Rejection
+from torchair.opset.prototype import REQUIRED
 
 __all__ = ["Converter", "ConverterRegistry", "Supports", "converters", "register_fx_node_ge_converter"]
 
@@ -94,7 +98,8 @@ def register_fx_node_ge_converter(
         A decorator; the decorated name becomes a :class:`Converter`.
 
     Raises:
-        ConverterRegistrationError: ``aten_op`` is a packet (then its overloads are listed) or not an operator.
+        ConverterRegistrationError: ``aten_op`` is a packet (then its overloads are listed) or not an operator, or no
+            call of the operator fits the function's parameters.
     """
     if aten_op is None:
         return lambda function: function
@@ -121,8 +126,47 @@ def register_fx_node_ge_converter(
                 fix="Decorate a function.",
             )
         builtin = (getattr(function, "__module__", None) or "").startswith("torchair.convert.")
+        if not builtin:
+            _check_parameters(aten_op, function)
         converter = Converter(aten_op, function, supports, builtin=builtin)
         converters.register(converter)
         return converter
 
     return register
+
+
+def _check_parameters(overload: OpOverload, function: Any) -> None:
+    """Check that at least one form of a call of the operator (defaults left out or not) fits a converter's parameters.
+
+    Raises:
+        ConverterRegistrationError: None does; names both lists.
+    """
+    try:
+        signature = inspect.signature(function)
+    except ValueError:  # not written in Python
+        return
+    arguments = OperatorSchema.of(overload).arguments
+    positional = [a for a in arguments if not a.kwarg_only]
+    least = sum(a.default is REQUIRED for a in positional)
+    keywords = [a for a in arguments if a.kwarg_only]
+    extra = {"meta_outputs"} & set(signature.parameters)
+    for count in range(least, len(positional) + 1):
+        for also in ((), signature.parameters):
+            named = [a for a in keywords if a.default is REQUIRED or a.name in also]
+            try:
+                signature.bind(*[None] * count, **dict.fromkeys([*(a.name for a in named), *extra]))
+            except TypeError:
+                continue
+            return
+    name = getattr(function, "__name__", "convert")
+    name = name if name.isidentifier() else "convert"
+    place = definition(function)
+    raise ConverterRegistrationError(
+        "A converter has other parameters than its operator",
+        why=[
+            f"operator:  {overload._schema}",
+            f"converter: {name}{signature}",
+            *([f"at {place}"] if place else []),
+        ],
+        fix=f"def {name}({', '.join(parameters_of(arguments))}):",
+    )

@@ -9,6 +9,8 @@ import torch
 from torch import fx
 
 from torchair._torch_compat import OpOverload
+from torchair.convert.errors import definition
+from torchair.convert.schemas import OperatorSchema
 from torchair.errors import ArgumentError, ConverterResultError
 from torchair.ir import DType, TensorType, Value
 from torchair.opset.torch_types import dtype_of, host_type, tensor_type
@@ -89,7 +91,7 @@ def check_results(
     val: Any,
     *,
     by: str = "converter",
-    fix: str = _FIX,
+    fix: str = "",
 ) -> Any:
     """Compare the results of a conversion with the promised ones, and complete types that nothing told.
 
@@ -127,8 +129,8 @@ def check_results(
     if problems:
         raise ConverterResultError(
             "The results of a converter are not those of the operator",
-            why=[f"{by} of {overload} (FX node {node.name}): {p}" for p in problems],
-            fix=fix,
+            why=[f"{by} of {overload} (FX node {node.name}): {p}" for p in problems] + _place(driver, overload, by),
+            fix=fix or (_FIX if len(expected) == len(given) else _count_fix(overload)),
             where=driver.builder.origin.source,
         )
     for value in given:
@@ -136,6 +138,29 @@ def check_results(
         if value.producer is not None and value.producer in driver.builder.added[-1:] and not named:
             driver.graph.take_value_name(value, node.name)
     return _unflatten(val, iter(given))
+
+
+def _place(driver: Driver, overload: OpOverload, by: str) -> list[str]:
+    """Where the converter is defined."""
+    converter = driver.converters.get(overload) if by == "converter" else None
+    place = definition(converter.function) if converter is not None else ""
+    return [f"at {place}"] if place else []
+
+
+def _count_fix(overload: OpOverload) -> str:
+    """How to return as many results as the operator has."""
+    schema = OperatorSchema.of(overload)
+    names = [f"out{i}" for i in range(len(schema.returns))]
+    text = f"Return the results of {schema.overload._schema}: " + (
+        "none." if not names else f"return {', '.join(names)}"
+    )
+    if schema.written:
+        written = ", ".join(repr(a.name) for a in schema.written)
+        text += (
+            f"\nDo not return the written {written}: the graph takes a new value from the output of the IR operator "
+            "that has the name of the input."
+        )
+    return text
 
 
 def _results(count: int) -> str:

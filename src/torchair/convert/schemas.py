@@ -12,7 +12,7 @@ import torch
 from torchair._torch_compat import OpOverload
 from torchair.opset.prototype import REQUIRED, AttrSpec, InputSpec, Kind, OutputSpec, Prototype
 
-__all__ = ["Argument", "OperatorSchema", "ReturnKind", "ir_name"]
+__all__ = ["Argument", "OperatorSchema", "ReturnKind", "ir_name", "own_name"]
 
 ReturnKind: TypeAlias = Literal["tensor", "optional", "list", "number", "other"]
 
@@ -179,6 +179,11 @@ def ir_name(operator_name: str) -> str:
     if len(words) > 1 and words[-1] == "functional":
         words.pop()
     return "".join(word.capitalize() for word in words)
+
+
+def own_name(overload: OpOverload) -> str:
+    """A name with the namespace, for a torch operator whose own name is taken: ``ns::add`` is ``NsAdd``."""
+    return ir_name(f"{overload.namespace}_{overload._schema.name.rpartition('::')[2]}")
 
 
 @functools.lru_cache(maxsize=4096)

@@ -13,7 +13,9 @@ from torchair.ir import DType, Value
 from torchair.opset.prototype import ATTR_TYPES
 from torchair.opset.torch_types import dtype_of
 
-__all__ = ["ATTR_CLASSES", "TypedAttr", "attr_value"]
+__all__ = ["ATTR_CLASSES", "TypedAttr", "attr_value", "fitting_type"]
+
+_NO_VALUE = "Leave an attribute out where it has no value."
 
 
 class TypedAttr:
@@ -42,7 +44,7 @@ class TypedAttr:
             raise ArgumentError(
                 "An attribute cannot hold this value",
                 why=f"ge.attr.{self.type_name} takes {_WANTED[self.type_name]}; {problem}",
-                fix="Leave an attribute out where it has no value.",
+                fix=f"torchair.ge.attr.{fitting}({value!r})" if (fitting := fitting_type(value)) else _NO_VALUE,
             )
         self.value = value
 
@@ -86,6 +88,18 @@ def _type_error(operator: str, name: str, attr_type: str, reason: str) -> Protot
         why=f"attribute {name!r} of {operator} takes {_WANTED[attr_type]}; {reason}",
         fix=f"Pass a value of attribute type {attr_type}.",
     )
+
+
+def fitting_type(value: Any) -> str:
+    """The attribute type that a plain Python value has: ``"Float"`` for 2.0; empty for none, or for an empty list."""
+    if _is_sequence(value):
+        inner = {fitting_type(item) for item in value if not (_is_sequence(item) and not len(item))}
+        inner = {"Float"} if inner == {"Int", "Float"} else inner
+        name = f"List{inner.pop()}" if len(inner) == 1 else ""
+        return name if name in ATTR_TYPES else ""
+    order = ("Bool", "DataType", "Int", "Float", "Str")  # a bool is an int too, as is a DType
+    plain_int = isinstance(value, int) and not isinstance(value, DType)
+    return next((t for t in order if not (t == "DataType" and plain_int) and _SCALAR_CHECKS[t](value)), "")
 
 
 def _is_symbolic(value: Any) -> bool:

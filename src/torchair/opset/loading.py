@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import functools
 import importlib
 import pkgutil
@@ -39,13 +40,17 @@ def find_operator(module: str, name: str) -> AscendOp:
     Raises:
         AttributeError: There is none.
     """
+    hint = ""
     if not name.startswith("_"):
         from torchair.opset.operator import operators
 
         load_operators()
         if name in operators:
             return operators[name]
+        lower = {known.lower(): known for known in operators}
+        close = difflib.get_close_matches(name.lower(), lower, n=1)
+        hint = f" (did you mean {lower[close[0]]!r}?)" if close else ""
     raise AttributeError(
-        f"module {module!r} has no attribute {name!r}; an operator that is not built in is made with "
+        f"module {module!r} has no attribute {name!r}{hint}; an operator that is not built in is made with "
         "torchair.ge.custom_op"
     )
