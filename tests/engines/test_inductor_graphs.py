@@ -257,9 +257,17 @@ def test_a_failing_kernel_is_named() -> None:
         raise ValueError("no such thing")
 
     with registered("GraphFails", kernel, inputs=[("x",)]):
-        run = inductor("graph g(%x: float32[2]):\n  %a: float32[2] = GraphFails(%x)\n  return %a\n")
-        with pytest.raises(ExecutionError, match=r"GraphFails\n *ValueError: no such thing"):
+        run = inductor(
+            """graph g(%x: float32[2]):
+                 %a: float32[2] = GraphFails(%x)  # from fails my::fails.default at model.py:3, in f: return fails(x)
+                 return %a
+            """
+        )
+        with pytest.raises(ExecutionError) as caught:
             run(torch.zeros(2))
+    assert caught.value.why == ("GraphFails", "ValueError: no such thing")
+    assert caught.value.where == ("model.py:3, in f: return fails(x)",)
+    assert isinstance(caught.value.__cause__, ValueError)
 
 
 def test_kernels_see_the_strides_that_the_graph_asks_for() -> None:

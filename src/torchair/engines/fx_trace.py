@@ -61,6 +61,7 @@ class TracedGraph:
         has_effects: An operator has side effects; the last argument orders them.
         outputs: Where each graph output comes from.
         written: Numbers of the graph inputs that it writes.
+        late: Pairs ``(input, result)``: the result goes into the input after the run.
     """
 
     module: fx.GraphModule
@@ -69,6 +70,7 @@ class TracedGraph:
     has_effects: bool
     outputs: tuple[Output, ...]
     written: tuple[int, ...]
+    late: tuple[tuple[int, int], ...]
 
     @property
     def returns_results(self) -> bool:
@@ -91,11 +93,13 @@ def trace_graph(graph: Graph, inputs: Sequence[Any], fake_mode: Any) -> TracedGr
     """
     tracer = _Tracer(graph)
     decompositions = _torch_compat.inductor_decompositions()
-    module = _torch_compat.trace_functional(tracer.run, tracer.arguments(inputs, fake_mode), fake_mode, decompositions)
-    written = _written_inputs(module, len(inputs))
+    arguments = tracer.arguments(inputs, fake_mode)
+    module, after = _torch_compat.trace_functional(tracer.run, arguments, fake_mode, decompositions)
+    late = tuple((i, result) for i, result in after.items() if i < len(inputs))
+    written = (*_written_inputs(module, len(inputs)), *(i for i, _ in late))
     large = tracer.embed_small_constants(module, len(inputs))
     used = _drop_unused(module, len(inputs))
-    return TracedGraph(module, used, large, tracer.has_effects, tuple(tracer.outputs), written)
+    return TracedGraph(module, used, large, tracer.has_effects, tuple(tracer.outputs), written, late)
 
 
 class _Tracer:
@@ -245,7 +249,7 @@ class _Tracer:
             if isinstance(result, torch.Tensor) and _torch_compat.storage_id(result) in constants:
                 result = result.clone()  # the caller may write what it gets
             if not isinstance(result, torch.Tensor | torch.SymInt | torch.SymFloat | torch.SymBool):
-                self.outputs.append(Output("fixed", value=result))
+                self.outputs.append(Output("fixed", value=bool(result) if spec.kind == "bool" else result))
             elif id(result) in inputs:
                 self.outputs.append(Output("input", inputs[id(result)]))
             else:

@@ -7,6 +7,7 @@ on a CPU: 4 us a call as it is, 10 us through ``compile_fx``).
 
 from __future__ import annotations
 
+import functools
 import linecache
 import re
 from collections.abc import Callable, Sequence
@@ -68,7 +69,9 @@ class InductorEngine:
         fake = fake_mode is not None and all(_torch_compat.is_fake(i) for i in inputs if isinstance(i, torch.Tensor))
         if fake and len(inputs) == len(graph.inputs):
             return InductorExecutable(graph, inputs, fake_mode)
-        return StandaloneExecutable(graph, InductorExecutable)
+        # Inductor's cache compares sizes with what a compile assumed only where they are arguments of their own, as
+        # Dynamo makes them.
+        return StandaloneExecutable(graph, functools.partial(InductorExecutable, fx_graph_cache=False))
 
 
 class InductorExecutable:
@@ -77,6 +80,7 @@ class InductorExecutable:
     Args:
         inputs: A fake tensor or symbolic number for each graph input.
         fake_mode: Their mode.
+        settings: More of Inductor's settings.
 
     Attributes:
         written: Numbers of the inputs that it writes.
@@ -87,11 +91,11 @@ class InductorExecutable:
         EngineCompileError: Tracing or Inductor failed.
     """
 
-    def __init__(self, graph: Graph, inputs: Sequence[Any], fake_mode: Any) -> None:
+    def __init__(self, graph: Graph, inputs: Sequence[Any], fake_mode: Any, **settings: Any) -> None:
         self._name = graph.name
         self._where = _sources(graph)
         # Backward graphs may be compiled outside Dynamo, in autograd's thread.
-        with _torch_compat.compile_lock(), _torch_compat.inductor_settings(**_SETTINGS):
+        with _torch_compat.compile_lock(), _torch_compat.inductor_settings(**_SETTINGS, **settings):
             try:
                 traced = trace_graph(graph, inputs, fake_mode)
                 run, owner = _torch_compat.inductor_compile(traced.module, fake_mode)
@@ -128,6 +132,10 @@ class InductorExecutable:
             inputs += self._extra
         try:
             results = self._run(inputs)
+        except ExecutionError as e:
+            if (where := self._where.get(e.why[0])) and not e.where:
+                raise type(e)(e.what, why=e.why, fix=e.fix, where=where) from (e.__cause__ or e)
+            raise
         except TorchAirError:
             raise
         except Exception as e:
@@ -180,9 +188,10 @@ def _failing_operator(error: BaseException) -> str:
 
 
 def _sources(graph: Graph) -> dict[str, tuple[str, ...]]:
-    """The user's lines, by the torch operator that a node calls."""
+    """The user's lines, by the IR operator, and by the torch operator that a node calls."""
     found: dict[str, dict[str, None]] = {}
     for node in graph:
-        if node.call is not None and node.origin.source:
-            found.setdefault(node.call.target.replace("::", "."), {})[node.origin.source] = None
+        names = [node.op] if node.call is None else [node.op, node.call.target.replace("::", ".")]
+        for name in names if node.origin.source else ():
+            found.setdefault(name, {})[node.origin.source] = None
     return {target: tuple(lines) for target, lines in found.items()}
