@@ -151,6 +151,20 @@ def test_one_operator_writes_two_rows() -> None:
     assert _moves(text) == 0
 
 
+def test_an_operator_that_writes_a_tensor_and_its_copy_keeps_two_memories() -> None:
+    # ``add_both_(x, x.clone(), y)``
+    text = f"""
+    graph g(%x: float32[2], %y: float32[2]):
+      %clone: float32[2] = TensorMove(%x)
+      %a: float32[2] = TensorMove(%x)
+      %b: float32[2] = TensorMove(%clone)
+      %a1: float32[2], %b1: float32[2] = MyInplace(%a, %b, %y) writes %a1=$0, %b1=$1 {ADD_BOTH}
+      update %x <- %a1
+      return
+    """
+    assert _moves(text) == 1
+
+
 def test_a_copy_of_a_copy() -> None:
     # ``z = cache.clone(); my_inplace(z, x); cache.copy_(z)``
     text = WHOLE.replace("TensorMove(%cache)", "TensorMove(%cache) %copy2: float32[2] = TensorMove(%copy)").replace(

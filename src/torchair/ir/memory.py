@@ -19,7 +19,7 @@ that others read. Such a node is called a *write-back*.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import sympy
@@ -155,13 +155,15 @@ class Memory:
             if not later:
                 continue
             for reader in value.users:
-                stale_by = self._stale_by(value, reader, later)
+                stale_by = self._stale_by(value, reader, later, members)
                 if stale_by is not None:
                     yield StaleRead(value, reader, stale_by)
             if self.graph.is_read_outside(value) and not self._is_only_updated(value):
                 yield StaleRead(value, None, later[0])
 
-    def _stale_by(self, value: Value, reader: Node, writers: Sequence[Node]) -> Node | None:
+    def _stale_by(
+        self, value: Value, reader: Node, writers: Sequence[Node], members: Collection[Value]
+    ) -> Node | None:
         """The node after which ``reader`` may not read ``value`` any more, or None."""
         at = self._position[reader]
         chain = write_back_of(reader)
@@ -172,18 +174,22 @@ class Memory:
                     if self._is_put_back(reader, writer):
                         continue
                 return writer
-            if writer is reader and self._meets(value, reader):
+            if writer is reader and self._meets(value, reader, members):
                 return writer
         return None
 
-    def _meets(self, value: Value, node: Node) -> bool:
-        """True when a node would begin to read, by an operand that it does not write, memory that it overwrites.
+    def _meets(self, value: Value, node: Node, members: Collection[Value]) -> bool:
+        """True when a node would begin to read, or to write, by one operand memory that it overwrites by another.
 
         Where the operand may lie in that memory already, that is meant: the operator sees what it sees in eager mode.
         Only ``ViewCopy`` never means it, since it has to tell a write-back from a copy.
         """
         operands = node.operands
         written = {operand for _, operand in node.writes}
+        if any(operands[i] is value for i in written):
+            others = (operands[i] for i in written)
+            if any(v is not None and v in members and not self.share(v, value) for v in others):
+                return True
         if not any(v is value and i not in written for i, v in enumerate(operands)):
             return False
         targets = (operands[operand] for operand in written)
