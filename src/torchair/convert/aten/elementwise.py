@@ -380,12 +380,14 @@ def _not_both_bool(node: fx.Node) -> Rejection | None:
     return Rejection("eager has no powers of bools by bools") if all(map(_is_bool, _operand_dtypes(node))) else None
 
 
-def _known_power(node: fx.Node) -> Rejection | None:
-    """``supports=``: eager's kernel accepts the exponent, and chooses how to compute by a number that is known."""
+def _possible_power(node: fx.Node) -> Rejection | None:
+    """``supports=``: eager's kernel accepts the exponent."""
     exponent = argument(node, "exponent")
     dtype = node.meta["val"].dtype
     if isinstance(exponent, fx.Node | torch.SymInt | torch.SymFloat):
-        return Rejection("how eager rounds depends on the exponent, which is symbolic")
+        if dtype in (torch.float32, torch.float64, torch.bfloat16):
+            return None
+        return Rejection(f"whether eager takes the exponent for {dtype} is known only when it is known")
     if isinstance(exponent, bool) and argument(node, "self").meta["val"].dtype is torch.bool:
         return Rejection("eager gives bools here, where its meta function promises integers")
     if exponent in (0, 1):
@@ -413,14 +415,14 @@ def pow(self: Any, exponent: Any, *, meta_outputs: TensorSpec) -> Value:
     return pointwise(Pow, self, exponent, meta_outputs=meta_outputs)
 
 
-@register_fx_node_ge_converter(aten.pow.Tensor_Scalar, supports=_known_power)
+@register_fx_node_ge_converter(aten.pow.Tensor_Scalar, supports=_possible_power)
 def pow_scalar(self: Value, exponent: Any, *, meta_outputs: TensorSpec) -> Value:
     """aten::pow.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor
 
     Eager computes squares, cubes, roots and their reciprocals by multiplication and roots, which rounds differently.
     """
     x = cast(self, meta_outputs.dtype)
-    simple = _simple_power(x, exponent)
+    simple = None if isinstance(exponent, Value) else _simple_power(x, exponent)
     return pointwise(Pow, x, exponent, meta_outputs=meta_outputs) if simple is None else simple
 
 
