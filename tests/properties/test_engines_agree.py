@@ -1,0 +1,207 @@
+"""Random small programs: eager, the reference engine and the inductor engine agree.
+
+A program is a list of steps over registers: elementwise operators, broadcasting, reductions, views, casts, and writes
+to arguments, to views of them and to values. Each runs with several sizes, and everything that a caller can see is
+compared: results, their strides, which of them share memory, and what became of the arguments.
+"""
+
+from __future__ import annotations
+
+import functools
+import linecache
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import Phase, given, settings, strategies as st
+
+from tests.conformance.op_db import backend
+from tests.pipeline.agreement import assert_agrees
+
+#: Lines of programs: ``{x}`` and ``{y}`` are registers, ``{d}`` is an axis of ``{x}``. Values stay small, so that no
+#: step makes rounding differences large.
+_STEPS = {
+    "unary": (
+        "-{x}",
+        "{x}.abs()",
+        "{x}.sin()",
+        "{x}.tanh()",
+        "{x}.sigmoid()",
+        "{x}.relu()",
+        "({x} / 2).square()",
+        "(-{x}.abs()).exp()",
+        "{x}.double()",
+        "{x}.float()",
+        "{x}.clone()",
+        "{x}.contiguous()",
+        "torch.nn.functional.gelu({x})",
+    ),
+    "binary": (
+        "{x} + {y}",
+        "{x} - {y}",
+        "{x} * {y}",
+        "torch.maximum({x}, {y})",
+        "({x} + {y}) / 2",
+        "torch.add({x}, {y}, alpha=2)",
+        "torch.cat([{x}, {y}], 0)",
+        "({x} @ {y}).tanh()",
+    ),
+    "axis": (
+        "{x}.sum({d}).tanh()",
+        "{x}.mean({d}, keepdim=True)",
+        "{x}.amax({d})",
+        "{x}.softmax({d})",
+        "{x}.cumsum({d}).sin()",
+        "{x}.flip({d})",
+        "{x}.unsqueeze({d})",
+        "{x}.select({d}, 1)",
+        "{x}.narrow({d}, 1, {x}.shape[{d}] - 1)",
+        "{x}.chunk(2, {d})[1]",
+        "torch.stack([{x}, {x}], {d})",
+        "{x}.roll(1, {d})",
+    ),
+    "view": (
+        "{x}.t()",
+        "{x}.reshape(-1)",
+        "{x}[..., ::2]",
+        "{x}.unsqueeze(0).expand(3, *{x}.shape)",
+        "{x}[1:]",
+        "{x}.transpose(0, -1)",
+    ),
+    "write": (
+        "{x}.add_({y})",
+        "{x}.mul_({y}.tanh())",
+        "{x}.copy_({y})",
+        "{x}.zero_()",
+        "{x}[1].copy_({y}[0] * 2)",
+        "{x}[:2].add_({y}[-1])",
+        "{x}.t().sub_({y}.t() / 3)",
+    ),
+}
+
+#: Rows and columns of the arguments; never equal, so that no size is taken for another.
+_SIZES = ((5, 4), (7, 3), (6, 9))
+
+
+def arguments(rows: int, columns: int) -> list[torch.Tensor]:
+    """Arguments of a program: matrices, one of them transposed, vectors, and a single number."""
+    generator = torch.Generator().manual_seed(rows * 10 + columns)
+
+    def make(*shape: int) -> torch.Tensor:
+        return torch.rand(shape, generator=generator) * 2 - 1
+
+    return [make(rows, columns), make(columns, rows).t(), make(columns), make(rows, 1), make(), make(rows, columns)]
+
+
+ARGUMENTS = 6
+
+
+@dataclass(frozen=True)
+class Program:
+    """A function by its source."""
+
+    lines: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        head = f"def program({', '.join(f'r{i}' for i in range(ARGUMENTS))}):"
+        return "\n    ".join([head, *self.lines]) + "\n"
+
+    @functools.cached_property
+    def function(self) -> Callable[..., Any]:
+        source = repr(self)
+        name = f"<program {abs(hash(source))}>"
+        linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
+        scope: dict[str, Any] = {"torch": torch}
+        exec(compile(source, name, "exec"), scope)
+        return scope["program"]
+
+
+class _Registers:
+    """The values of a program so far, for each size of the arguments, as eager computes them."""
+
+    def __init__(self) -> None:
+        self.values = [arguments(*sizes) for sizes in _SIZES]
+
+    def __len__(self) -> int:
+        return len(self.values[0])
+
+    def accepts(self, expression: str, *, write: bool) -> bool:
+        """Whether eager takes a step, whatever the sizes, and the values stay small."""
+        results = []
+        for regs in self.values:
+            try:
+                # One of the lines above.
+                result = eval(expression, {"torch": torch, **{f"r{i}": r for i, r in enumerate(regs)}})  # noqa: S307
+            except (RuntimeError, IndexError, ValueError):
+                return False
+            if result.numel() == 0 or result.numel() > 5000 or not result.isfinite().all() or result.abs().max() > 50:
+                return False
+            results.append(result)
+        if not write:
+            for regs, result in zip(self.values, results, strict=True):
+                regs.append(result)
+        return True
+
+    def rank(self, number: int) -> int:
+        return self.values[0][number].dim()
+
+
+@st.composite
+def programs(draw: st.DrawFn, size: int) -> Program:
+    """Programs of at most ``size`` steps."""
+    regs = _Registers()
+    lines: list[str] = []
+    for _ in range(size):
+        kind = draw(st.sampled_from(["unary", "binary", "binary", "axis", "view", "write"]))
+        template = draw(st.sampled_from(_STEPS[kind]))
+        x, y = (draw(st.integers(0, len(regs) - 1)) for _ in range(2))
+        axis = draw(st.integers(0, max(regs.rank(x) - 1, 0)))
+        expression = template.format(x=f"r{x}", y=f"r{y}", d=axis)
+        made = f"r{len(regs)} = {expression}"
+        if regs.accepts(expression, write=kind == "write"):
+            lines.append(expression if kind == "write" else made)
+    results = draw(st.lists(st.integers(0, len(regs) - 1), min_size=1, max_size=5))
+    lines.append(f"return [{', '.join(f'r{r}' for r in results)}]")
+    return Program(tuple(lines))
+
+
+def _check(program: Program, engine: str, dynamic: bool | None, sizes: Sequence[tuple[int, int]] = _SIZES) -> None:
+    torch._dynamo.reset()
+    compiled = torch.compile(program.function, backend=backend(engine), fullgraph=True, dynamic=dynamic)
+    for some in sizes:
+        assert_agrees(program.function, compiled, arguments(*some), rtol=2e-4, atol=1e-5)
+
+
+# Making an example smaller would take many compiles; a failure prints the whole program.
+_ONCE = settings(phases=[Phase.explicit, Phase.reuse, Phase.generate])
+
+
+@settings(_ONCE, max_examples=12)
+@given(programs(12), st.sampled_from([None, True]))
+def test_reference(program: Program, dynamic: bool | None) -> None:
+    _check(program, "reference", dynamic)
+
+
+@settings(_ONCE, max_examples=5)
+@given(programs(30), st.sampled_from([None, True]))
+def test_inductor(program: Program, dynamic: bool | None) -> None:
+    # Without dynamic sizes every size is another compile.
+    _check(program, "inductor", dynamic, _SIZES if dynamic else _SIZES[:1])
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@settings(_ONCE, max_examples=200)
+@given(programs(20), st.sampled_from([None, True]))
+def test_reference_at_length(program: Program, dynamic: bool | None) -> None:
+    _check(program, "reference", dynamic)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@settings(_ONCE, max_examples=60)
+@given(programs(30), st.sampled_from([None, True]))
+def test_inductor_at_length(program: Program, dynamic: bool | None) -> None:
+    _check(program, "inductor", dynamic)
