@@ -34,6 +34,7 @@ __all__ = [
     "dynamo_source_name",
     "is_builtin",
     "is_functionalized_by_kernel",
+    "called_operators",
     "can_auto_functionalize",
     "OpOverload",
     "OpOverloadPacket",
@@ -257,6 +258,14 @@ def storage_copy(tensor: torch.Tensor) -> torch.UntypedStorage:
     """A copy of all the memory that a tensor is a view of."""
     copy: torch.UntypedStorage = tensor.detach().untyped_storage().clone()  # type: ignore[no-untyped-call]
     return copy
+
+
+def custom_operator_names() -> set[str]:
+    """Names of the operators in the dispatcher that PyTorch does not define itself: ``"ns::my_op"``."""
+    all_names = getattr(torch._C, "_dispatch_get_all_op_names", None)  # type: ignore[attr-defined]
+    names = all_names() if all_names is not None else [s.name for s in torch._C._jit_get_all_schemas()]
+    own = ("aten", "prim", "prims", "quantized", "mkldnn", "onednn", "profiler", "inductor", "c10d", "_c10d_functional")
+    return {name.partition(".")[0] for name in names if name.partition("::")[0] not in own}
 
 
 def find_packet(namespace: str, name: str) -> OpOverloadPacket | None:
@@ -653,6 +662,12 @@ def _same_type(node: fx.Node, other: fx.Node) -> bool:
         return False
     numbers = zip((*a.shape, *a.stride()), (*b.shape, *b.stride()), strict=False)
     return a.dtype == b.dtype and a.dim() == b.dim() and all(known_true(m == n) for m, n in numbers)
+
+
+def called_operators(gm: fx.GraphModule) -> set[OpOverload]:
+    """The operators that an FX graph calls, those that it calls in functional form too."""
+    leaves = [leaf for node in gm.graph.nodes if node.op == "call_function" for leaf in (node.target, *node.args[:1])]
+    return {leaf for leaf in leaves if isinstance(leaf, OpOverload)}
 
 
 def _disabled_autocast() -> Any:

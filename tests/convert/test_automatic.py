@@ -413,7 +413,8 @@ def test_differences_from_the_prototype(declaration, program, args, reason) -> N
     assert reason.format(name=name) in error.why
     assert f"prototype: {prototype.signature}, declared" in error.why
     assert error.why[0].startswith("schema:    custom_operators::")
-    assert f"Declare {name} as the schema has it:" in error.fix
+    written = "with the name of an input" in reason or "writes the tensor arguments" in reason
+    assert f"Declare {name} {'so' if written else 'as the schema has it'}:" in error.fix
     assert "test_automatic.py" in error.where[0]
 
 

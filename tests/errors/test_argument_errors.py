@@ -284,12 +284,12 @@ def test_a_name_that_is_taken() -> None:
     assert_expected_inline(
         text,
         """\
-An operator of that name already has another prototype [TA207]
+A built-in operator of that name has another prototype [TA207]
   why:
-    known:    Add(x1, x2) -> (y)
+    built-in: Add(x1, x2) -> (y)
     declared: Add(x) -> (y)
   fix:
-    Choose another name, or remove one of the declarations.""",
+    Choose another name.""",
     )
 
 

@@ -53,7 +53,7 @@ Failed to auto-generated converter for custom_operators.scaled.default to Ascend
             "Scaled",
             inputs={"x": x},
             outputs=["out0"],
-            attrs={"factor": torchair.ge.attr.Float(factor)},
+            attrs={"factor": torchair.ge.attr.Float(factor)},  # factor: choose Float or Int
         )
   where:
     test_custom_operator_errors.py:LINE, in <lambda>: CODE""",
@@ -102,7 +102,7 @@ Failed to auto-generated converter for custom_operators.scaled.default to Ascend
         "Scaled",
         inputs={"x": "required"},
         outputs=["out0"],
-        attrs={"factor": "Float"},
+        attrs={"factor": "Float"},  # factor: choose Float or Int
     )
 
     and register a converter:
@@ -163,23 +163,44 @@ Failed to auto-generated converter for custom_operators.my_inplace.default to As
     it writes 1 argument (x), MyInplace has 0 outputs with the name of an input (none)
     the rules are in docs/custom-operators.md
   fix:
-    Declare MyInplace as the schema has it:
+    An operator that writes an input has an output of the same name. Declare MyInplace so:
 
     torchair.ge.declare_op(
         "MyInplace",
         inputs={"x": "required", "y": "required"},
-        outputs=["x", "out0"],
+        outputs=["x", "b"],
     )
-
-    or register a converter that passes what the declared operator takes:
-
-    @torchair.register_fx_node_ge_converter(torch.ops.custom_operators.my_inplace.default)
-    def convert_my_inplace(x, y):
-        a, _ = torchair.ge.custom_op("MyInplace", x, y)
-        return a
   where:
     test_custom_operator_errors.py:LINE, in <lambda>: CODE""",
     )
+
+
+def test_the_declared_prototype_has_another_order() -> None:
+    def declare():
+        return ge.declare_op(
+            "MyOp",
+            inputs={"x": "required", "y": "optional", "z": "dynamic"},
+            outputs=["out"],
+            attrs={"attr2": "Int", "mode": ("Str", "a"), "attr1": "Float"},
+        )
+
+    with declared(declare):
+        text = compile_error(lambda x: ops.my_op(x, None, [], 0.5, 2), X, kind=AutoConversionError)
+    assert text.partition("or register a converter")[2].startswith(
+        """ that passes what the declared operator takes:
+
+    @torchair.register_fx_node_ge_converter(torch.ops.custom_operators.my_op.default)
+    def convert_my_op(x, y, z, attr1, attr2):
+        return torchair.ge.custom_op("MyOp", x, y, z, attr2, None, attr1)
+"""
+    ), text
+
+
+def test_the_declared_prototype_has_too_few_outputs() -> None:
+    with declared(lambda: ge.declare_op("MyInplace", inputs=["a", "b"], outputs=["c"])):
+        text = compile_error(lambda x: ops.my_inplace(x, x), X.clone(), kind=AutoConversionError)
+    assert 'inputs={"a": "required", "b": "required"},\n        outputs=["a", "c"],' in text
+    assert "custom_op(" not in text
 
 
 def test_a_built_in_operator_of_that_name_differs() -> None:

@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 
 import torchair
+from tests.custom_operators import ops  # noqa: F401  # defines MyInplace
 from tests.ge.building import declared
 from torchair.errors import ArgumentError, PrototypeError
 from torchair.ge import attr
+from torchair.opset import declarations, prototype
 from torchair.opset.kernels import kernels
 from torchair.opset.prototype import prototypes
 
@@ -75,11 +77,42 @@ def test_malformed_names(name) -> None:
         ge.declare_op(name, outputs=["y"])
 
 
-def test_a_name_has_one_prototype() -> None:
+def test_a_built_in_name_is_taken() -> None:
+    with pytest.raises(PrototypeError, match="A built-in operator of that name has another prototype"):
+        ge.declare_op("Add", inputs=["x"], outputs=["z"])
+
+
+def test_a_later_declaration_replaces_an_earlier_one(monkeypatch) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(prototype.logger, "warning", lambda text, *args: said.append(text % args))
     with declared(lambda: ge.declare_op("GeTaken", inputs=["x"], outputs=["y"])):
-        for name in ("GeTaken", "Add"):
-            with pytest.raises(PrototypeError, match="already has another prototype"):
-                ge.declare_op(name, inputs=["x"], outputs=["z"])
+        revision = prototypes.revision
+        ge.declare_op("GeTaken", inputs=["x"], outputs=["y"])
+        assert said == []
+        again = ge.declare_op("GeTaken", inputs=["x"], outputs=["x", "y"])
+        assert prototypes.get("GeTaken") == again
+        assert prototypes.revision > revision
+    assert said == ["GeTaken is declared again: GeTaken(x) -> (x, y) instead of GeTaken(x) -> (y)"]
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("MyInplce", ["Did you mean MyInplace?"]),
+        ("GeTakenn", ["Did you mean GeTaken?"]),
+        ("MyInplace", []),
+        ("GeTaken", []),
+        ("Quite another", []),
+    ],
+)
+def test_a_kernel_for_a_name_like_a_known_one(monkeypatch, name, words) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(declarations.logger, "warning", lambda text, *args: said.append(text % args))
+    name = name.replace(" ", "")
+    with declared(lambda: ge.declare_op("GeTaken", inputs=["x"], outputs=["y"])):
+        ge.register_kernel(name)(lambda x: x)
+        kernels.forget(name)
+    assert [text[-len(word) :] for text, word in zip(said, words, strict=True)] == words
 
 
 @pytest.mark.parametrize(

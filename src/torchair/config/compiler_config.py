@@ -65,7 +65,7 @@ _LAYERS = Pattern(
     "Add_1 MatMulV2",
 )
 
-_REDUCE_OVERHEAD = 'use the backend instead, torch.compile(..., backend="npugraph_ex", options={...})'
+_REDUCE_OVERHEAD = "capture and replay is not in this version; 'max-autotune' compiles to an Ascend IR graph"
 
 #: Engine strings that are sent only while the dump is on.
 _DUMP_STRINGS = frozenset(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,7 +13,7 @@ from torchair.convert.schemas import OperatorSchema, own_name
 from torchair.convert.torch_calls import BUILTIN_NAMESPACES
 from torchair.errors import Rejection
 from torchair.opset.operator import operators
-from torchair.opset.prototype import Prototype, prototypes
+from torchair.opset.prototype import OutputSpec, Prototype, prototypes
 
 __all__ = ["mismatches", "output_roles", "own_name", "why_not"]
 
@@ -153,7 +154,7 @@ def _fix(
         return f"Register a converter that gives these arguments attribute types:\n\n{converter_code(schema)}"
     if prototype is None:
         wanted = schema.derive_prototype(scalars=True)
-        text = f"Declare the prototype, as an operator project would:\n\n{declaration_code(wanted)}"
+        text = f"Declare the prototype, as an operator project would:\n\n{declaration_code(wanted, schema)}"
         if any(a.attr_type is None for a in schema.others):
             text += f"\n\nand register a converter:\n\n{positional_converter_code(schema, wanted)}"
         return text
@@ -164,12 +165,33 @@ def _fix(
             f"{prototype.name} is a built-in operator. Register a converter to an operator of another name:\n\n"
             f"{converter_code(schema, own_name(schema.overload))}"
         )
+    if (written := _with_written_outputs(schema, prototype)) is not None:
+        return (
+            f"An operator that writes an input has an output of the same name. Declare {prototype.name} so:\n\n"
+            f"{declaration_code(written, schema)}"
+        )
     wanted = schema.derive_prototype(scalars=True)
     return (
-        f"Declare {prototype.name} as the schema has it:\n\n{declaration_code(wanted)}\n\n"
+        f"Declare {prototype.name} as the schema has it:\n\n{declaration_code(wanted, schema)}\n\n"
         f"or register a converter that passes what the declared operator takes:\n\n"
         f"{positional_converter_code(schema, prototype)}"
     )
+
+
+def _with_written_outputs(schema: OperatorSchema, prototype: Prototype) -> Prototype | None:
+    """A prototype with an output for each input that the torch operator writes; None where it has them already."""
+    if len(schema.tensors) != len(prototype.inputs):
+        return (
+            None if len(prototype.reference_outputs) >= len(schema.written) else schema.derive_prototype(scalars=True)
+        )
+    written = [s for a, s in zip(schema.tensors, prototype.inputs, strict=True) if a.written]
+    if {s.name for s in written} == set(prototype.reference_outputs):
+        return None
+    rest = [s for s in prototype.outputs if s.name not in prototype.reference_outputs]
+    rest = rest[max(0, len(rest) - len(schema.returns)) :]
+    if len(rest) < len(schema.returns):
+        return schema.derive_prototype(scalars=True)
+    return dataclasses.replace(prototype, outputs=(*(OutputSpec(s.name, s.kind) for s in written), *rest))
 
 
 def _count(number: int, noun: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from torchair.convert.schemas import Argument, OperatorSchema
@@ -32,24 +32,33 @@ def converter_code(schema: OperatorSchema, name: str | None = None) -> str:
     arguments = [_quoted(prototype.name), f"inputs={_braced(inputs)}", f"outputs=[{', '.join(outputs)}]"]
     if attrs:
         arguments.append(f"attrs={_braced(attrs)}")
-    call = "torchair.ge.custom_op(\n" + "".join(f"        {argument},\n" for argument in arguments) + "    )"
+    lines = [f"        {argument},\n" for argument in arguments]
+    if attrs:
+        lines[-1] = lines[-1].rstrip() + _scalar_note(schema) + "\n"
+    call = "torchair.ge.custom_op(\n" + "".join(lines) + "    )"
     return _converter(schema, call, [spec.name for spec in prototype.outputs])
 
 
 def positional_converter_code(schema: OperatorSchema, prototype: Prototype) -> str:
-    """A converter to a declared IR operator that does not fit: arguments in order, ``...`` where one must be chosen."""
+    """A converter to a declared IR operator that does not fit: arguments in its order, ``...`` where one is missing."""
     inputs = _in_order(
-        [a.name for a in schema.tensors], ["None" if s.kind == "optional" else "..." for s in prototype.inputs]
+        [a.name for a in schema.tensors], {s.name: "None" if s.kind == "optional" else "..." for s in prototype.inputs}
     )
-    attrs = _in_order([a.name for a in schema.others], ["..." if s.required else "None" for s in prototype.attrs])
+    attrs = _in_order(
+        [a.name for a in schema.others], {s.name: "..." if s.required else "None" for s in prototype.attrs}
+    )
     while attrs and attrs[-1] == "None":
         attrs.pop()
     call = f"torchair.ge.custom_op({', '.join([_quoted(prototype.name), *inputs, *attrs])})"
     return _converter(schema, call, [spec.name for spec in prototype.outputs])
 
 
-def declaration_code(prototype: Prototype) -> str:
-    """The call of ``declare_op`` that declares a prototype."""
+def declaration_code(prototype: Prototype, schema: OperatorSchema | None = None) -> str:
+    """The call of ``declare_op`` that declares a prototype.
+
+    Args:
+        schema: Where it is from, for a note about arguments that may be an int or a float.
+    """
     inputs = [f"{_quoted(spec.name)}: {_quoted(spec.kind)}" for spec in prototype.inputs]
     outputs = [
         f'({_quoted(spec.name)}, "dynamic")' if spec.kind == "dynamic" else _quoted(spec.name)
@@ -62,7 +71,10 @@ def declaration_code(prototype: Prototype) -> str:
     arguments = [_quoted(prototype.name), f"inputs={_braced(inputs)}", f"outputs=[{', '.join(outputs)}]"]
     if attrs:
         arguments.append(f"attrs={_braced(attrs)}")
-    return "torchair.ge.declare_op(\n" + "".join(f"    {argument},\n" for argument in arguments) + ")"
+    lines = [f"    {argument},\n" for argument in arguments]
+    if attrs and schema is not None:
+        lines[-1] = lines[-1].rstrip() + _scalar_note(schema, [s.name for s in prototype.attrs]) + "\n"
+    return "torchair.ge.declare_op(\n" + "".join(lines) + ")"
 
 
 def fake_kernel_code(schema: OperatorSchema) -> str:
@@ -134,9 +146,18 @@ def parameters_of(arguments: Sequence[Argument]) -> list[str]:
     return parameters
 
 
-def _in_order(given: Sequence[str], wanted: Sequence[str]) -> list[str]:
-    """What is given, by position, for what is wanted; a filler where nothing is given."""
-    return [given[i] if i < len(given) else filler for i, filler in enumerate(wanted)]
+def _in_order(given: Sequence[str], wanted: Mapping[str, str]) -> list[str]:
+    """What is given for each name that is wanted: what has that name, else the next of the rest, else its filler."""
+    rest = iter([name for name in given if name not in wanted])
+    return [name if name in given else next(rest, filler) for name, filler in wanted.items()]
+
+
+def _scalar_note(schema: OperatorSchema, names: Iterable[str] | None = None) -> str:
+    """A comment about arguments that may be an int or a float."""
+    scalars = [a.name for a in schema.others if a.attr_type is None and a.torch_type.startswith("Scalar")]
+    if names is not None:
+        scalars = [name for name in scalars if name in names]
+    return f"  # {', '.join(scalars)}: choose Float or Int" if scalars else ""
 
 
 def _literal(value: Any) -> str:

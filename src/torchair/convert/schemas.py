@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 import torch
 
 from torchair._torch_compat import OpOverload
-from torchair.opset.prototype import REQUIRED, AttrSpec, InputSpec, Kind, OutputSpec, Prototype
+from torchair.opset.prototype import REQUIRED, AttrSpec, InputSpec, Kind, OutputSpec, Prototype, ir_name
 
 __all__ = ["Argument", "OperatorSchema", "ReturnKind", "ir_name", "own_name"]
 
@@ -171,14 +171,6 @@ class OperatorSchema:
             f"derived from {self.overload._schema}",
             derived=True,
         )
-
-
-def ir_name(operator_name: str) -> str:
-    """``"ns::my_op_functional"`` -> ``"MyOp"``: words capitalized and joined, a last word ``functional`` dropped."""
-    words = operator_name.rpartition("::")[2].partition(".")[0].split("_")
-    if len(words) > 1 and words[-1] == "functional":
-        words.pop()
-    return "".join(word.capitalize() for word in words)
 
 
 def own_name(overload: OpOverload) -> str:

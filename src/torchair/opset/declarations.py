@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 
+from torchair import _torch_compat
 from torchair.errors import ArgumentError, PrototypeError
+from torchair.logs import get_logger
 from torchair.opset.attributes import ATTR_CLASSES, TypedAttr, attr_value
 from torchair.opset.kernels import Kernel, kernels
 from torchair.opset.loading import load_operators
-from torchair.opset.prototype import ATTR_TYPES, REQUIRED, AttrSpec, InputSpec, OutputSpec, Prototype, prototypes
+from torchair.opset.prototype import (
+    ATTR_TYPES,
+    REQUIRED,
+    AttrSpec,
+    InputSpec,
+    OutputSpec,
+    Prototype,
+    ir_name,
+    prototypes,
+)
 
 __all__ = ["declare_op", "register_kernel"]
+
+logger = get_logger(__name__)
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -37,8 +51,8 @@ def declare_op(name: str, *, inputs: Operands = (), outputs: Operands = (), attr
             attrs={"attr1": "Float", "attr2": ("Int", 0)},
         )
 
-    An output with the name of an input says that the operator writes that input in place. Declaring the same again does
-    nothing.
+    An output with the name of an input says that the operator writes that input in place. A later
+    declaration of a name replaces an earlier one.
 
     Args:
         name: Operator type in upper camel case; ``ns::my_op`` looks for ``MyOp``.
@@ -52,7 +66,7 @@ def declare_op(name: str, *, inputs: Operands = (), outputs: Operands = (), attr
         The prototype; ``print(prototype.signature)`` shows it.
 
     Raises:
-        PrototypeError: The declaration is malformed, or the name has another prototype.
+        PrototypeError: The declaration is malformed, or a built-in operator of that name has another prototype.
     """
     problems: list[str] = []
     in_specs = [InputSpec(n, k) for n, k in _named(inputs, "input", _KINDS, problems)]  # type: ignore[arg-type]
@@ -165,7 +179,21 @@ def register_kernel(
                 why=f"the kernel of {op_type} is {function!r}, a {type(function).__name__}",
                 fix="Decorate a function.",
             )
+        _warn_of_unknown_name(op_type)
         kernels.register(Kernel(op_type, function, kind, fake))
         return function
 
     return register
+
+
+def _warn_of_unknown_name(op_type: str) -> None:
+    """Say so if no IR operator is known by a kernel's name and one is by a name like it (it may be declared later)."""
+    load_operators()
+    known = {p.name for p in prototypes} | {ir_name(name) for name in _torch_compat.custom_operator_names()}
+    close = [] if op_type in known else difflib.get_close_matches(op_type, known, n=1, cutoff=0.8)
+    if close:
+        logger.warning(
+            "A kernel is registered for %s; no operator of that name is known so far. Did you mean %s?",
+            op_type,
+            close[0],
+        )

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from torchair.errors import PrototypeError
+from torchair.logs import get_logger
 
 __all__ = [
     "ATTR_TYPES",
@@ -21,8 +22,11 @@ __all__ = [
     "OutputSpec",
     "Prototype",
     "PrototypeRegistry",
+    "ir_name",
     "prototypes",
 ]
+
+logger = get_logger(__name__)
 
 Kind: TypeAlias = Literal["required", "optional", "dynamic"]
 
@@ -148,6 +152,14 @@ class Prototype:
         return f"{self.name}({inputs}{'; ' if attrs else ''}{attrs}) -> ({outputs})"
 
 
+def ir_name(operator_name: str) -> str:
+    """``"ns::my_op_functional"`` -> ``"MyOp"``: words capitalized and joined, a last word ``functional`` dropped."""
+    words = operator_name.rpartition("::")[2].partition(".")[0].split("_")
+    if len(words) > 1 and words[-1] == "functional":
+        words.pop()
+    return "".join(word.capitalize() for word in words)
+
+
 class PrototypeRegistry:
     """All known prototypes by name: built-in ones, and those that users declare (process-wide)."""
 
@@ -162,20 +174,23 @@ class PrototypeRegistry:
         self._builtin[prototype.name] = prototype
 
     def declare(self, prototype: Prototype) -> None:
-        """Register a user's prototype.
+        """Register a user's prototype; a later one replaces an earlier one of that name, and a warning says so.
 
         Raises:
-            PrototypeError: The name is built-in, or was declared with another signature.
+            PrototypeError: The name is built-in.
         """
         name = prototype.name
-        known = self._builtin.get(name) or self._user.get(name)
+        known = self._builtin.get(name)
         if known is not None and known != prototype:
             raise PrototypeError(
-                "An operator of that name already has another prototype",
-                why=[f"known:    {known.signature}", f"declared: {prototype.signature}"],
-                fix="Choose another name, or remove one of the declarations.",
+                "A built-in operator of that name has another prototype",
+                why=[f"built-in: {known.signature}", f"declared: {prototype.signature}"],
+                fix="Choose another name.",
             )
-        self._user.setdefault(name, prototype)
+        earlier = self._user.get(name)
+        if earlier is not None and earlier != prototype:
+            logger.warning("%s is declared again: %s instead of %s", name, prototype.signature, earlier.signature)
+        self._user[name] = prototype
         self.revision += 1
 
     def forget(self, name: str) -> None:
