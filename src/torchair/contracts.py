@@ -1,7 +1,8 @@
 """Whether a kernel does what its fake kernel and its schema promise: dtypes, shapes, strides, memory, what it writes.
 
-Two users: ``torchair.check_operator`` looks at one call, and ``config.debug.verify_custom_ops`` at every call of a
-custom operator in the first run of a compiled graph, on any engine.
+Three users: ``torchair.check_operator`` looks at one call, ``config.debug.verify_custom_ops`` at every call of a custom
+operator in the first run of a compiled graph, on any engine, and the inductor engine, in the first run of each graph, at
+the types of what custom operators return: its code takes memory for what the fake kernel says.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from torchair import _torch_compat
 from torchair._torch_compat import OpOverload
 from torchair.errors import OperatorContractError
 
-__all__ = ["Checked", "check_call", "verifying"]
+__all__ = ["Checked", "broken_contract", "check_call", "is_trusted", "verifying", "verifying_results"]
 
 #: Namespaces whose operators are not checked: PyTorch's own, and ours.
 _TRUSTED = frozenset({"aten", "prim", "prims", "_c10d_functional", "inductor", "profiler", "torchair_ir", "air"})
@@ -155,16 +156,58 @@ def verifying() -> Iterator[None]:
 
 
 def _verified_call(overload: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    if overload.namespace in _TRUSTED:
+    if is_trusted(overload):
         return overload(*args, **kwargs)
     checked = check_call(overload, args, kwargs)
     if checked.problems:
-        raise OperatorContractError(
-            "A kernel does not do what its fake kernel and its schema promise",
-            why=[f"{overload}: {problem}" for problem in checked.problems],
-            fix="Correct the kernel, its fake kernel (torch.library.register_fake), or the schema.",
-        )
+        raise broken_contract(str(overload), checked.problems)
     return checked.result
+
+
+@contextlib.contextmanager
+def verifying_results(where: Mapping[str, Sequence[str]]) -> Iterator[None]:
+    """Compare dtypes, shapes and strides of what custom operators return meanwhile with what their fake kernels say.
+
+    Reads no elements, so it costs little; an operator without a fake kernel is not looked at.
+
+    Args:
+        where: The user's lines, by operator (``"ns.name.overload"``).
+
+    Raises:
+        OperatorContractError: At the end of the first call that returns something else.
+    """
+
+    def call(overload: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        if is_trusted(overload) or not overload._schema.returns:
+            return overload(*args, **kwargs)
+        promised, problem = _promised(overload, *_torch_compat.flatten_call(args, kwargs))
+        result = overload(*args, **kwargs)
+        if problem is None:
+            got, wanted = _leaves(result), _leaves(promised[1])
+            pairs = enumerate(zip(got, wanted, strict=False))
+            tensors = [(i, a, b) for i, (a, b) in pairs if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor)]
+            problems = [p for i, a, b in tensors for p in _tensor_problems(i, a, b)]
+            if problems:
+                raise broken_contract(str(overload), problems, where.get(str(overload), ()))
+        return result
+
+    with _torch_compat.intercepting_calls(call):
+        yield
+
+
+def is_trusted(overload: OpOverload) -> bool:
+    """True for operators whose promises are not checked: PyTorch's own, and ours."""
+    return overload.namespace in _TRUSTED
+
+
+def broken_contract(operator: str, problems: Sequence[str], where: Sequence[str] = ()) -> OperatorContractError:
+    """The error for an operator that does something else than it promises."""
+    return OperatorContractError(
+        "A kernel does not do what its fake kernel and its schema promise",
+        why=[f"{operator}: {problem}" for problem in problems],
+        fix="Correct the kernel, its fake kernel (torch.library.register_fake), or the schema.",
+        where=where,
+    )
 
 
 def _leaves(value: Any) -> list[Any]:

@@ -8,6 +8,7 @@ on a CPU: 4 us a call as it is, 10 us through ``compile_fx``).
 from __future__ import annotations
 
 import functools
+import contextlib
 import linecache
 import re
 from collections.abc import Callable, Sequence
@@ -15,11 +16,12 @@ from typing import Any
 
 import torch
 
-from torchair import _torch_compat
+from torchair import _torch_compat, contracts
 from torchair.config import Options
 from torchair.engines.base import BoxedExecutable
 from torchair.engines.fx_trace import trace_graph
 from torchair.engines.graph_support import FIX, obstacle, supports_graph, supports_node
+from torchair.engines.lazy_bits import inputs_with_lazy_bits, resolve
 from torchair.engines.standalone import StandaloneExecutable
 from torchair.errors import EngineCompileError, ExecutionError, Rejection, TorchAirError, UnsupportedGraphError
 from torchair.ir import Graph, Node
@@ -114,6 +116,10 @@ class InductorExecutable:
         self._late = traced.late
         self._outputs = None if traced.returns_results else traced.outputs
         self.written = traced.written
+        self._may_be_lazy = inputs_with_lazy_bits(inputs)
+        called = _torch_compat.called_operators(traced.module)
+        self._custom = frozenset(str(op) for op in called if not contracts.is_trusted(op))
+        self._unchecked = bool(self._custom)
 
     def __call__(self, *inputs: Any) -> Sequence[Any]:
         """Run; see :class:`torchair.engines.base.Executable`."""
@@ -124,14 +130,19 @@ class InductorExecutable:
 
         Raises:
             ExecutionError: An operator failed.
+            OperatorContractError: A custom operator returned something else than its fake kernel promises.
         """
         handed_on = None if self._outputs is None else self._handed_on(inputs)
+        resolved = resolve(inputs, self._may_be_lazy)
         if self._used is not None:
             inputs[:] = [inputs[i] for i in self._used]
         if self._extra:
             inputs += self._extra
         try:
-            results = self._run(inputs)
+            # The first run is enough for dtypes; shapes and strides are asserted by the code that Inductor writes.
+            with contracts.verifying_results(self._where) if self._unchecked else contextlib.nullcontext():
+                results = self._run(inputs)
+            self._unchecked = False
         except ExecutionError as e:
             if (where := self._where.get(e.why[0])) and not e.where:
                 raise type(e)(e.what, why=e.why, fix=e.fix, where=where) from (e.__cause__ or e)
@@ -140,6 +151,9 @@ class InductorExecutable:
             raise
         except Exception as e:
             raise self._failed(e) from e
+        for i, (given, plain) in resolved.items():
+            if i in self.written:
+                given.detach().copy_(plain)
         if self._outputs is None or handed_on is None:
             return results
         for i, result in self._late:
@@ -158,8 +172,12 @@ class InductorExecutable:
         """Release the compiled code and the constants."""
         self._run, self._owner, self._extra = _closed, None, ()
 
-    def _failed(self, error: Exception) -> ExecutionError:
+    def _failed(self, error: Exception) -> TorchAirError:
         target = _failing_operator(error)
+        if isinstance(error, AssertionError) and _fails_at(error, "assert_size_stride") and target in self._custom:
+            found = str(error).partition("\n")[0]
+            problem = f"a result has another shape or other strides than its fake kernel promises ({found})"
+            return contracts.broken_contract(target, [problem], self._where.get(target, ()))
         operator = target or "which operator it was is not known: Inductor fused several into one function"
         where = self._where.get(target, ())
         return ExecutionError.of(error, f"{operator} (in {self._name}, inductor engine)", where=where)
@@ -185,6 +203,17 @@ def _failing_operator(error: BaseException) -> str:
             name = next(group for group in found.groups() if group)
         trace = trace.tb_next
     return name
+
+
+def _fails_at(error: BaseException, function: str) -> bool:
+    """Whether the line of generated code where an error came from calls a function."""
+    trace, found = error.__traceback__, False
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        if code.co_name == "call":
+            found = function in linecache.getline(code.co_filename, trace.tb_lineno)
+        trace = trace.tb_next
+    return found
 
 
 def _sources(graph: Graph) -> dict[str, tuple[str, ...]]:

@@ -14,7 +14,7 @@ from torchair.config import Options
 from torchair.convert.driver import Converted, convert_graph
 from torchair.convert.registry import converters
 from torchair.engines import BoxedExecutable, Executable, compile_on
-from torchair.errors import GraphInputError
+from torchair.errors import GraphInputError, UnsupportedGraphError
 from torchair.frontend import optimize_fx
 from torchair.ir import Graph
 from torchair.ir.text import to_text
@@ -98,7 +98,15 @@ def check_inputs(graph: Graph, inputs: Sequence[Any]) -> None:
 
     Raises:
         GraphInputError: A dtype, a number of dimensions or a fixed size differs.
+        UnsupportedGraphError: A tensor has a layout that fake tensors, for which graphs are compiled, do not show.
     """
+    hidden = [i for i, given in enumerate(inputs) if isinstance(given, torch.Tensor) and given.is_mkldnn]
+    if hidden:
+        raise UnsupportedGraphError(
+            "A compiled graph cannot take a tensor of the layout mkldnn",
+            why=[f"input {i} (%{graph.inputs[i].name}) is one" for i in hidden],
+            fix="Pass x.to_dense(), or keep such tensors out of the compiled region.",
+        )
     problems = []
     for i, (value, given) in enumerate(zip(graph.inputs, inputs, strict=True)):
         # AOTAutograd passes None for the tokens that order side effects; they are compiled as empty tensors.
