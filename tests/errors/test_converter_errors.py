@@ -156,7 +156,17 @@ def test_other_parameters_than_the_operator_has() -> None:
         return x
 
     text = raised(lambda: register(ops.scaled.default)(convert), ConverterRegistrationError)
-    assert_expected_inline(text, """""")
+    assert_expected_inline(
+        text,
+        """\
+A converter has other parameters than its operator [TA202]
+  why:
+    operator:  custom_operators::scaled(Tensor x, Scalar factor) -> Tensor
+    converter: convert(x)
+    at test_converter_errors.py:LINE, in convert: CODE
+  fix:
+    def convert(x, factor):""",
+    )
 
 
 def test_an_error_of_ours_gets_the_line() -> None:
