@@ -104,7 +104,9 @@ def test_without_sample_arguments() -> None:
     report = torchair.check_operator(ops.two)
     assert row(report, "meta function").why == "not compared with the kernel, which did not run"
     assert row(report, "agreement of the modes").status == "not needed"
+    assert row(report, "agreement of the modes").why == "not checked: no sample arguments"
     assert report.ok
+    assert str(report).endswith("\n  nothing is missing; whether the results are right was not checked")
 
 
 define("check_no_kernel(Tensor x, int n) -> Tensor", None, lambda x, n: like(x))
@@ -197,6 +199,62 @@ def test_a_kernel_that_disagrees() -> None:
     assert "result 0 differs between GE mode and eager mode" in row(report, "agreement of the modes").why
 
 
+def test_one_error_is_told_once() -> None:
+    report = torchair.check_operator(ops.check_raises, numbers(3))
+    assert str(report).count("has no attribute 'nothing'") == 1
+    assert row(report, "agreement of the modes").why == "not checked: first mend eager kernel (cpu)"
+    with declared(lambda: ge.declare_op("MyOp", inputs=["x"], outputs=["y"])):
+        assert str(torchair.check_operator(ops.my_op, numbers(3), None, [], 0.5, 2)).count("it has 3 tensor arg") == 1
+
+
+def test_a_kernel_that_is_missing_is_told_in_a_few_lines() -> None:
+    report = torchair.check_operator(ops.check_no_kernel, numbers(3), 2)
+    assert len(str(report).splitlines()) < 25
+    assert "Could not run" not in str(report)
+
+
+def test_a_kernel_of_the_ascend_ir_operator_counts() -> None:
+    ge.register_kernel("CheckNoKernel")(lambda x, *, n: x + n)
+    try:
+        report = torchair.check_operator(ops.check_no_kernel, numbers(3), 2)
+    finally:
+        kernels.forget("CheckNoKernel")
+    assert row(report, "eager kernel (cpu)").status == "not needed"
+    assert "CheckNoKernel has a kernel of its own" in row(report, "eager kernel (cpu)").why
+    assert row(report, "agreement of the modes").why == "not checked: there is no eager kernel to compare with"
+    assert str(report).endswith("whether the results are right was not checked")
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs", "why"),
+    [
+        ((numbers(3), None, []), {}, "the sample argument 'attr1' (float), 'attr2' (int) is missing"),
+        ((numbers(3), None, [], 0.5), {}, "the sample argument 'attr2' (int) is missing"),
+        ((numbers(3), None, [], 0.5, 2, 3), {}, "6 sample arguments were given by position, the operator takes 5"),
+        ((numbers(3), None, [], 0.5), {"attr3": 2}, "the operator has no argument 'attr3'"),
+    ],
+)
+def test_sample_arguments_that_do_not_fit(args, kwargs, why) -> None:
+    report = torchair.check_operator(ops.my_op, *args, **kwargs)
+    assert row(report, "agreement of the modes").why == f"not checked: {why}"
+    assert statuses(report)["eager kernel (cpu)"] == "pass"
+    assert not report.ok
+
+
+define(
+    "check_writes_two(Tensor x, Tensor(a) y, Tensor[] z) -> Tensor",
+    lambda x, y, z: (x.add_(1), z[0].add_(1), y * 2)[2],
+    lambda x, y, z: like(y),
+)
+
+
+def test_the_schema_that_says_what_is_written() -> None:
+    report = torchair.check_operator(ops.check_writes, numbers(3))
+    assert 'torch.library.define("custom_operators::check_writes", "(Tensor(a!) x) -> Tensor")' in str(report)
+    report = torchair.check_operator(ops.check_writes_two, numbers(3), numbers(3), [numbers(3)])
+    assert '"(Tensor(b!) x, Tensor(a) y, Tensor(c!)[] z) -> Tensor")' in str(report)
+
+
 def test_a_converter() -> None:
     @torchair.register_fx_node_ge_converter(ops.scaled.default)
     def convert_scaled(x, factor):
@@ -236,19 +294,10 @@ def test_it_prints_well() -> None:
         "  functionalization       not needed  it writes no argument\n"
         "  IR prototype            not needed  No AscendIR CheckNoMeta was found to be registered.\n"
         "                                      here it is derived: CheckNoMeta(x) -> (out0)\n"
-        "                                      a device needs one, from an operator project; so does "
+        "                                      a device needs one (torchair.ge.declare_op); so does "
         "require_prototype\n"
-        "\n"
-        "      Declare it, to be told here what would differ:\n"
-        "\n"
-        "      torchair.ge.declare_op(\n"
-        '          "CheckNoMeta",\n'
-        '          inputs={"x": "required"},\n'
-        '          outputs=["out0"],\n'
-        "      )\n"
-        "\n"
         "  converter               not needed  the operator is converted automatically\n"
-        "  agreement of the modes  not needed  no sample arguments were given\n"
+        "  agreement of the modes  not needed  not checked: no sample arguments\n"
         "\n"
         "      Pass the arguments of one call.\n"
         "\n"

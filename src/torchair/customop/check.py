@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+import string
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -11,18 +13,20 @@ import torch
 from torchair import _torch_compat, contracts
 from torchair._torch_compat import OpOverload, OpOverloadPacket
 from torchair.convert.matching import mismatches, why_not
-from torchair.convert.pasting import declaration_code, fake_kernel_code
+from torchair.convert.pasting import fake_kernel_code
 from torchair.convert.registry import converters
 from torchair.convert.schemas import OperatorSchema
 from torchair.customop.compare import compare_modes
-from torchair.errors import ArgumentTypeError, TorchAirError
+from torchair.errors import ArgumentTypeError, TorchAirError, shortened
 from torchair.frontend.mutation_rules import schema_problem
 from torchair.opset.kernels import kernels
 from torchair.opset.operator import operators
-from torchair.opset.prototype import prototypes
+from torchair.opset.prototype import REQUIRED, ir_name, prototypes
 from torchair.pipeline.builtin import load_converters
 
 __all__ = ["OperatorReport", "Row", "Status", "check_operator"]
+
+_AGREEMENT = "agreement of the modes"
 
 Status: TypeAlias = Literal["pass", "missing", "wrong", "not needed"]
 
@@ -70,7 +74,11 @@ class OperatorReport:
             lines += [f"  {'':{width}}  {'':10}  {line}".rstrip() for line in rest]
             if row.fix:
                 lines += [f"      {line}".rstrip() for line in ("", *row.fix.splitlines(), "")]
-        lines.append("  ready for graph mode" if self.ok else "  not ready for graph mode")
+        unchecked = any(row.deliverable == _AGREEMENT and row.status != "pass" for row in self.rows)
+        ready = (
+            "nothing is missing; whether the results are right was not checked" if unchecked else "ready for graph mode"
+        )
+        lines.append(f"  {ready}" if self.ok else "  not ready for graph mode")
         return "\n".join(lines)
 
 
@@ -94,17 +102,28 @@ def check_operator(op: Any, *sample_args: Any, **sample_kwargs: Any) -> Operator
     """
     load_converters()
     overload = _overload_of(op)
-    has_sample = bool(sample_args or sample_kwargs)
+    given = bool(sample_args or sample_kwargs)
+    unfit = _unfit(overload, sample_args, sample_kwargs) if given else ""
+    has_sample = given and not unfit
     contract = _Contract.of(overload, sample_args, sample_kwargs) if has_sample else _Contract()
+    prototype = _prototype_row(overload)
     rows = [
         _schema_row(overload, contract),
         *_kernel_rows(overload, contract),
         _meta_row(overload, contract, has_sample=has_sample),
         _functionalization_row(overload),
-        _prototype_row(overload),
-        _converter_row(overload),
-        _agreement_row(overload, sample_args, sample_kwargs, has_sample=has_sample),
+        prototype,
+        _converter_row(overload, prototype),
     ]
+    blocking = [row.deliverable for row in rows if row.status in ("missing", "wrong")]
+    if unfit:
+        rows.append(
+            Row(_AGREEMENT, "missing", f"not checked: {unfit}", f"The arguments are those of\n{overload._schema}")
+        )
+    elif blocking and has_sample:
+        rows.append(Row(_AGREEMENT, "missing", f"not checked: first mend {', '.join(blocking)}"))
+    else:
+        rows.append(_agreement_row(overload, sample_args, sample_kwargs, has_sample=has_sample))
     return OperatorReport(str(overload._schema), tuple(rows))
 
 
@@ -170,6 +189,29 @@ def _overload_of(op: Any) -> OpOverload:
     )
 
 
+def _unfit(overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    """Which sample arguments are missing or too many; empty if none."""
+    arguments = OperatorSchema.of(overload).arguments
+    positional = [a for a in arguments if not a.kwarg_only]
+    if len(args) > len(positional):
+        return f"{len(args)} sample arguments were given by position, the operator takes {len(positional)}"
+    known = {a.name for a in arguments}
+    if unknown := [repr(name) for name in kwargs if name not in known]:
+        return f"the operator has no argument {', '.join(unknown)}"
+    passed = {a.name for a in positional[: len(args)]} | set(kwargs)
+    missing = [f"{a.name!r} ({a.torch_type})" for a in arguments if a.default is REQUIRED and a.name not in passed]
+    return f"the sample argument {', '.join(missing)} is missing" if missing else ""
+
+
+def _with_marks(overload: OpOverload, names: Sequence[str]) -> str:
+    """The schema with ``Tensor(a!)`` on the arguments of these names."""
+    text = str(overload._schema)
+    labels = (f"({letter}!)" for letter in string.ascii_lowercase if f"({letter}" not in text)
+    for name in names:
+        text = re.sub(rf"\bTensor(?:\([^)]*\))?([?\[\]]*) {name}\b", rf"Tensor{next(labels)}\1 {name}", text, count=1)
+    return text
+
+
 # --- one row each ---
 
 
@@ -179,7 +221,10 @@ def _schema_row(overload: OpOverload, contract: _Contract) -> Row:
     if problem is not None:
         return Row(title, "wrong", *problem)
     if contract.schema:
-        return Row(title, "wrong", "\n".join(contract.schema), "Mark what the kernel writes, or do not write it.")
+        names = [found[1] for p in contract.schema if (found := re.search(r"argument '(\w+)'", p))]
+        full, parameters = overload._schema.name, _with_marks(overload, names).partition("(")[2]
+        fix = f'Mark what the kernel writes, or do not write it:\n\ntorch.library.define("{full}", "({parameters}")'
+        return Row(title, "wrong", "\n".join(contract.schema), fix)
     kinds = [a.input_kind is not None for a in OperatorSchema.of(overload).arguments]
     if kinds != sorted(kinds, reverse=True):
         return Row(
@@ -195,10 +240,13 @@ def _kernel_rows(overload: OpOverload, contract: _Contract) -> Iterator[Row]:
     for device in devices:
         title = f"eager kernel ({device.lower()})"
         if device == "CPU" and contract.error is not None:
-            why = f"it raised {type(contract.error).__name__}: {contract.error}"
+            why = f"it raised {type(contract.error).__name__}: {shortened(contract.error)}"
             yield Row(title, "wrong", why, "Check the sample arguments, and the kernel.")
         elif _torch_compat.has_kernel(overload, device):
             yield Row(title, "pass")
+        elif device == "CPU" and kernels.get(ir_name(overload._schema.name)) is not None:
+            kernel = f"the Ascend IR operator {ir_name(overload._schema.name)} has a kernel of its own"
+            yield Row(title, "not needed", f"{kernel}; eager mode cannot run the operator")
         elif device == "CPU":
             name = overload._schema.name
             parameters = ", ".join(a.name for a in overload._schema.arguments)
@@ -242,9 +290,7 @@ def _prototype_row(overload: OpOverload) -> Row:
             "not needed",
             f"No AscendIR {schema.name} was found to be registered.\n"
             f"here it is derived: {schema.derive_prototype().signature}\n"
-            "a device needs one, from an operator project; so does require_prototype",
-            "Declare it, to be told here what would differ:\n\n"
-            + declaration_code(schema.derive_prototype(scalars=True)),
+            "a device needs one (torchair.ge.declare_op); so does require_prototype",
         )
     differences = mismatches(schema, prototype)
     origin = "built-in" if prototype.name in operators else "declared"
@@ -256,7 +302,7 @@ def _prototype_row(overload: OpOverload) -> Row:
     return Row(title, "wrong", "\n".join([f"{prototype.signature}, {origin}", *differences]), fix)
 
 
-def _converter_row(overload: OpOverload) -> Row:
+def _converter_row(overload: OpOverload, prototype: Row) -> Row:
     title = "converter"
     found = converters.get(overload)
     if found is not None:
@@ -264,18 +310,23 @@ def _converter_row(overload: OpOverload) -> Row:
     rejection = why_not(overload)
     if rejection is None:
         return Row(title, "not needed", "the operator is converted automatically")
+    if prototype.status == "wrong":
+        return Row(title, "missing", "it is not converted automatically: the IR prototype does not fit")
     return Row(title, "missing", rejection.reason, rejection.fix)
 
 
 def _agreement_row(overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any], *, has_sample: bool) -> Row:
-    title = "agreement of the modes"
+    title = _AGREEMENT
     if not has_sample:
-        return Row(title, "not needed", "no sample arguments were given", "Pass the arguments of one call.")
+        fix = "Pass the arguments of one call."
+        return Row(title, "not needed", "not checked: no sample arguments", fix if overload._schema.arguments else "")
+    if not _torch_compat.has_kernel(overload, "CPU"):
+        return Row(title, "not needed", "not checked: there is no eager kernel to compare with")
     result = compare_modes(overload, args, kwargs)
     if isinstance(result.error, TorchAirError):
         return Row(title, "wrong", f"in {result.mode} mode:\n{result.error}")
     if result.error is not None:
-        return Row(title, "wrong", f"in {result.mode} mode: {type(result.error).__name__}: {result.error}")
+        return Row(title, "wrong", f"in {result.mode} mode: {type(result.error).__name__}: {shortened(result.error)}")
     if result.problems:
         return Row(
             title,
