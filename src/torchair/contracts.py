@@ -1,8 +1,8 @@
 """Whether a kernel does what its fake kernel and its schema promise: dtypes, shapes, strides, memory, what it writes.
 
 Three users: ``torchair.check_operator`` looks at one call, ``config.debug.verify_custom_ops`` at every call of a custom
-operator in the first run of a compiled graph, on any engine, and the inductor engine, in the first run of each graph, at
-the types of what custom operators return: its code takes memory for what the fake kernel says.
+operator in the first run of a compiled graph, on any engine, and the inductor engine at the types of what custom
+operators return in the first run of each graph: its code takes memory for what the fake kernel says.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ from torch import fx
 
 from torchair import _torch_compat
 from torchair.engines.graph_support import FIX
+from torchair.engines.index_bounds import strict_indices
 from torchair.engines.opaque_ops import OpaqueOp, opaque_op
 from torchair.engines.runtime_values import (
     SymbolBinder,
@@ -92,7 +93,7 @@ def trace_graph(graph: Graph, inputs: Sequence[Any], fake_mode: Any) -> TracedGr
         EngineCompileError: A node could not be traced.
     """
     tracer = _Tracer(graph)
-    decompositions = _torch_compat.inductor_decompositions()
+    decompositions = strict_indices(_torch_compat.inductor_decompositions())
     arguments = tracer.arguments(inputs, fake_mode)
     module, after = _torch_compat.trace_functional(tracer.run, arguments, fake_mode, decompositions)
     late = tuple((i, result) for i, result in after.items() if i < len(inputs))

@@ -7,8 +7,8 @@ on a CPU: 4 us a call as it is, 10 us through ``compile_fx``).
 
 from __future__ import annotations
 
-import functools
 import contextlib
+import functools
 import linecache
 import re
 from collections.abc import Callable, Sequence

@@ -35,7 +35,8 @@ def resolve(inputs: list[Any], positions: Sequence[int]) -> dict[int, tuple[torc
     replaced = {}
     for i in positions:
         given = inputs[i]
-        if given.is_neg() or given.is_conj():
+        # AOTAutograd passes None for the tokens that order side effects.
+        if given is not None and (given.is_neg() or given.is_conj()):
             inputs[i] = _plain(given.detach())
             replaced[i] = given, inputs[i]
     return replaced
