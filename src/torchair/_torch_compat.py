@@ -262,7 +262,7 @@ def storage_copy(tensor: torch.Tensor) -> torch.UntypedStorage:
 
 def custom_operator_names() -> set[str]:
     """Names of the operators in the dispatcher that PyTorch does not define itself: ``"ns::my_op"``."""
-    all_names = getattr(torch._C, "_dispatch_get_all_op_names", None)  # type: ignore[attr-defined]
+    all_names = getattr(torch._C, "_dispatch_get_all_op_names", None)
     names = all_names() if all_names is not None else [s.name for s in torch._C._jit_get_all_schemas()]
     own = ("aten", "prim", "prims", "quantized", "mkldnn", "onednn", "profiler", "inductor", "c10d", "_c10d_functional")
     return {name.partition(".")[0] for name in names if name.partition("::")[0] not in own}
@@ -568,7 +568,8 @@ def _protect_copies(gm: fx.GraphModule, fake_mode: Any) -> None:
             protected = gm.graph.call_function(_protected_copy(), (node,))
         with fake_mode:
             protected.meta = {**node.meta, "val": torch.clone(node.meta["val"])}
-        node.replace_all_uses_with(protected, delete_user_cb=lambda user, this=protected: user is not this)
+        for user in [user for user in node.users if user is not protected]:
+            user.replace_input_with(node, protected)
     gm.recompile()
 
 
@@ -595,8 +596,18 @@ class _Copies:
         self._written.update(self._roots[base] for base in self._bases(node))
 
     def endangered(self) -> list[fx.Node]:
-        """The copies that something reads, and not only writes, of memory that is written."""
-        return [c for c in self._copies if self._roots[c] in self._written and not self._only_written(c)]
+        """The copies, of memory that is written, that something reads, or whose source begins inside its storage.
+
+        Inductor finds an operator's argument in what was copied by its position in the storage: with ``torch.compile``,
+        ``c = x[1].clone(); op_(c[1:])`` writes and returns another row.
+        """
+        written = [c for c in self._copies if self._roots[c] in self._written]
+        return [c for c in written if not self._only_written(c) or self._begins_inside(c)]
+
+    def _begins_inside(self, copy: fx.Node) -> bool:
+        source = self._source(copy)
+        offset: Any = 0 if source is None else source.meta["val"].storage_offset()
+        return not (isinstance(offset, int) and offset == 0)
 
     def _source(self, node: fx.Node) -> fx.Node | None:
         """What a node hands on unchanged, or as a view."""

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from tests import custom_operators
-from tests.engines.test_inductor import compiled
+from tests.engines.test_inductor import backend, compiled
 from tests.pipeline.agreement import assert_agrees
 
 ops = custom_operators.ops
@@ -103,3 +103,16 @@ def test_an_argument_that_is_only_written_is_written_in_place(dynamic: bool | No
         run(cache, torch.full((3,), value))
         assert addresses == [cache.data_ptr()]
     assert cache.tolist() == [[15.0] * 5] * 4
+
+
+@pytest.mark.parametrize("engine", ["auto", "inductor", "reference"])
+def test_overlapping_arguments_of_which_one_is_written(engine: str) -> None:
+    def program(x: Tensor, y: Tensor) -> Tensor:
+        x.add_(1)
+        add(x[0], y)
+        return x * 2 + y.sum()
+
+    base = torch.arange(12.0).view(4, 3)
+    run = torch.compile(program, backend=backend(engine), fullgraph=True)
+    assert_agrees(program, run, (base[:2], base[1:3]))
+    assert_agrees(program, run, (base[1:3], base[:2]))
