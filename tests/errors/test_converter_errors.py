@@ -169,6 +169,110 @@ A converter has other parameters than its operator [TA202]
     )
 
 
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, i, f, b, s, li, lf, lb, *, oi=None, d=1.5: x,
+        lambda x, i, f, b, s, li, lf, lb, *, meta_outputs: x,
+        lambda x, i, f, b, s, li, lf, lb, oi, d, meta_outputs=None: x,
+        lambda *args, **kwargs: args[0],
+        lambda self, *rest, d: self,
+    ],
+)
+def test_parameters_that_some_call_fits(function) -> None:
+    with converter(ops.attributes.default, function):
+        pass
+
+
+@pytest.mark.parametrize(
+    "function",
+    [lambda x: x, lambda x, i, f, b, s, li, lf, lb, more: x, lambda *args, unknown, **kwargs: args[0], lambda: None],
+)
+def test_parameters_that_no_call_fits(function) -> None:
+    with pytest.raises(ConverterRegistrationError, match="has other parameters than its operator"):
+        register(ops.attributes.default)(function)
+
+
+def test_a_call_that_does_not_fit() -> None:
+    """A default of the operator that the converter lacks."""
+
+    def convert(x, i, f, b, s, li, lf, lb, *, d):
+        return x
+
+    with converter(ops.attributes.default, convert):
+        text = compile_error(
+            lambda x: ops.attributes(x, 1, 2.0, True, "a", [1], [1.0], [True]), X, kind=ConversionError
+        )
+    assert_expected_inline(
+        text,
+        """\
+A converter raised an exception [TA203]
+  why:
+    converter of custom_operators.attributes.default for FX node attributes(Tensor(%arg0_1: float32[2, 3]), 1, 2.0, True, 'a', [1], [1.0], [True])
+    TypeError: test_a_call_that_does_not_fit.<locals>.convert() missing 1 required keyword-only argument: 'd'
+    at test_converter_errors.py:LINE, in convert: CODE
+  fix:
+    Give it the parameters of the operator:
+
+    def convert(x, i, f, b, s, li, lf, lb, *, oi=None, d=1.5):
+  where:
+    test_converter_errors.py:LINE, in <lambda>: CODE""",
+    )
+
+
+def test_python_operators_on_tensors_of_the_graph() -> None:
+    with converter(ops.scaled.default, lambda x, factor: x * factor):
+        text = compile_error(lambda x: ops.scaled(x, 2.0), X, kind=ConversionError)
+    assert_expected_inline(
+        text,
+        """\
+A converter raised an exception [TA203]
+  why:
+    converter of custom_operators.scaled.default for FX node scaled(Tensor(%arg0_1: float32[2, 3]), 2.0)
+    TypeError: unsupported operand type(s) for *: 'Value' and 'float'
+    at test_converter_errors.py:LINE, in <lambda>: CODE
+  fix:
+    A converter builds nodes from tensors of the graph, which Python and torch cannot compute with: use torchair.ge.Mul(x, y).
+  where:
+    test_converter_errors.py:LINE, in <lambda>: CODE""",
+    )
+
+
+@pytest.mark.parametrize(
+    ("function", "fix"),
+    [
+        (lambda x, f: torch.mul(x, f), "use torchair.ge.Mul(x, y)."),
+        (lambda x, f: f + x, "use torchair.ge.Add(x, y)."),
+        (lambda x, f: -x, "use torchair.ge.Neg(x)."),
+        (lambda x, f: x > f, "use torchair.ge.Greater(x, y)."),
+        (lambda x, f: x @ x, "use torchair.ge.MatMul(x, y)."),
+        (lambda x, f: torch.special.erfcx(x), "use a function of torchair.ge, such as torchair.ge.Mul(x, y)."),
+    ],
+)
+def test_what_stands_for_python_operators(function, fix) -> None:
+    with converter(ops.scaled.default, function):
+        text = compile_error(lambda x: ops.scaled(x, 2.0), X, kind=ConversionError)
+    assert fix in text
+
+
+def test_a_name_that_is_misspelt() -> None:
+    with converter(ops.scaled.default, lambda x, factor: ge.Mull(x, factor)):
+        text = compile_error(lambda x: ops.scaled(x, 2.0), X, kind=ConversionError)
+    assert_expected_inline(
+        text,
+        """\
+A converter raised an exception [TA203]
+  why:
+    converter of custom_operators.scaled.default for FX node scaled(Tensor(%arg0_1: float32[2, 3]), 2.0)
+    AttributeError: module 'torchair.ge' has no attribute 'Mull' (did you mean 'Mul'?); an operator that is not built in is made with torchair.ge.custom_op
+    at test_converter_errors.py:LINE, in <lambda>: CODE
+  fix:
+    Correct the converter.
+  where:
+    test_converter_errors.py:LINE, in <lambda>: CODE""",
+    )
+
+
 def test_an_error_of_ours_gets_the_line() -> None:
     with converter(ops.two.default, lambda x: ge.Const(x)):
         text = compile_error(lambda x: ops.two(x), X, kind=ArgumentError)
@@ -178,6 +282,7 @@ def test_an_error_of_ours_gets_the_line() -> None:
 A constant cannot be made from a tensor of the graph [TA210]
   why:
     Const was given Tensor(%arg0_1: float32[2, 3])
+    at test_converter_errors.py:LINE, in <lambda>: CODE
   fix:
     Use the tensor itself, or torchair.ge.Identity(x).
   where:
@@ -195,6 +300,7 @@ An Ascend IR operator refuses its inputs [TA303]
   why:
     Add(float32[2, 3], float64[2])
     RuntimeError: Attempting to broadcast a dimension of length 2 at -1! Mismatching argument at index 1 had torch.Size([2]); but expected shape should be broadcastable to [2, 3]
+    at test_converter_errors.py:LINE, in <lambda>: CODE
   fix:
     Check the arguments that the converter passes to it.
   where:
@@ -211,6 +317,7 @@ def test_sizes_of_symbolic_results() -> None:
 The size of a result is symbolic [TA210]
   why:
     meta_outputs.size was read, and the result has the shape [sN, sN]
+    at test_converter_errors.py:LINE, in <lambda>: CODE
   fix:
     Use rank and dtype, or compute sizes in the graph with torchair.ge.Shape(x).
   where:

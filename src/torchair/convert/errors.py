@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from torchair.convert.registry import Converter
     from torchair.report import Refused
 
-__all__ = ["conversion_failed", "definition", "unconverted"]
+__all__ = ["conversion_failed", "definition", "failing_line", "unconverted"]
 
 
 #: A Python operator, or a function of torch, by what it is in Ascend IR.
@@ -44,22 +44,30 @@ def definition(function: Any) -> str:
     return _line(code.co_filename, code.co_firstlineno, code.co_name) if code is not None else ""
 
 
+def failing_line(function: Any, cause: BaseException) -> tuple[str, bool]:
+    """The last line of a function's file that an exception came through, else its definition; and whether it did."""
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    frames = [
+        f for f in traceback.extract_tb(cause.__traceback__) if code is not None and f.filename == code.co_filename
+    ]
+    if not frames:
+        return definition(function), code is None
+    return _line(frames[-1].filename, frames[-1].lineno or 0, frames[-1].name), True
+
+
 def conversion_failed(
     converter: Converter, node: fx.Node, args: Sequence[Any], kwargs: Mapping[str, Any], source: str, cause: Exception
 ) -> Exception:
     """The error for a converter that raised. A stub's ``NotImplementedError`` stays one."""
     shown = ", ".join([*(repr(a) for a in args), *(f"{k}={v!r}" for k, v in kwargs.items())])
-    frames = traceback.extract_tb(cause.__traceback__)
-    code = getattr(inspect.unwrap(converter.function), "__code__", None)
-    own = [f for f in frames if code is not None and f.filename == code.co_filename]
-    place = _line(own[-1].filename, own[-1].lineno or 0, own[-1].name) if own else definition(converter.function)
+    place, entered = failing_line(converter.function, cause)
     error: type[ConversionError] = ConversionError
     message = str(cause)
     if isinstance(cause, NotImplementedError):
         error = _NotImplementedConversionError
         message = message or f"{converter.overload} ge_converter is not implemented!"
     fix = "Correct the converter."
-    if isinstance(cause, TypeError) and frames[-1].name == "__call__" and not own:  # the call itself failed
+    if isinstance(cause, TypeError) and not entered:  # the call itself failed
         parameters = parameters_of(OperatorSchema.of(converter.overload).arguments)
         fix = f"Give it the parameters of the operator:\n\ndef {converter.__name__}({', '.join(parameters)}):"
     elif isinstance(cause, TypeError):

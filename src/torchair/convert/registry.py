@@ -10,10 +10,10 @@ from typing import Any
 from torch import fx
 
 from torchair._torch_compat import OpOverload, OpOverloadPacket
-from torchair.convert.errors import definition
+from torchair.convert.errors import definition, failing_line
 from torchair.convert.pasting import parameters_of
 from torchair.convert.schemas import OperatorSchema
-from torchair.errors import ConverterRegistrationError, Rejection
+from torchair.errors import ConverterRegistrationError, Rejection, TorchAirError
 from torchair.opset.prototype import REQUIRED
 
 __all__ = ["Converter", "ConverterRegistry", "Supports", "converters", "register_fx_node_ge_converter"]
@@ -42,7 +42,12 @@ class Converter:
         self.__wrapped__ = function
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.function(*args, **kwargs)
+        try:
+            return self.function(*args, **kwargs)
+        except TorchAirError as e:
+            if not self.builtin:  # the line of the model is known to the driver, this one is not
+                e.why = (*e.why, f"at {failing_line(self.function, e)[0]}")
+            raise
 
     def __repr__(self) -> str:
         return f"<Converter of {self.overload}>"
