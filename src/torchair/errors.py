@@ -247,12 +247,6 @@ class ScopeError(TorchAirError, RuntimeError):
     code = "TA215"
 
 
-class UnsupportedShapeError(TorchAirError, RuntimeError):
-    """The graph has a size that is known only from data, where that is not supported."""
-
-    code = "TA213"
-
-
 class MissingFakeKernelError(TorchAirError, RuntimeError):
     """A custom operator has no meta function (fake kernel)."""
 
