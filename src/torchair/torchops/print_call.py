@@ -79,6 +79,6 @@ def npu_print(*args: Any, summarize_size: int = 3, tensor_detail: bool = False) 
 
 def _constant(arg: str | bool | float) -> str | bool | float:
     """A number of the traced function as it is now: text is made while tracing, and a graph is compiled for it."""
-    if _CAN_GUARD and torch.compiler.is_compiling() and type(arg) in (int, float):
+    if _CAN_GUARD and torch.compiler.is_compiling() and not isinstance(arg, (str, bool)):
         return torch.fx.experimental.symbolic_shapes.guard_scalar(arg)  # Dynamo has loaded this module
     return arg
