@@ -161,9 +161,7 @@ class Memory:
             if self.graph.is_read_outside(value) and not self._is_only_updated(value):
                 yield StaleRead(value, None, later[0])
 
-    def _stale_by(
-        self, value: Value, reader: Node, writers: Sequence[Node], members: Collection[Value]
-    ) -> Node | None:
+    def _stale_by(self, value: Value, reader: Node, writers: Sequence[Node], members: Collection[Value]) -> Node | None:
         """The node after which ``reader`` may not read ``value`` any more, or None."""
         at = self._position[reader]
         chain = write_back_of(reader)
