@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import threading
-import time
 import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -12,7 +11,6 @@ from typing import Any
 import pytest
 import torch
 from torch._dynamo.testing import CompileCounterWithBackend
-from torch._dynamo.utils import counters
 
 import torchair
 from tests import custom_operators
@@ -502,30 +500,3 @@ def test_threads_share_a_compiled_function() -> None:
         thread.join()
     for x, got in zip(inputs, results, strict=True):
         torch.testing.assert_close(torch.stack(got), program(x).expand(20), rtol=1e-5, atol=1e-5)
-
-
-def test_a_call_costs_no_more_than_inductors(executables: list[CompiledGraph]) -> None:
-    """The callable that Inductor makes, and ours around it: a few microseconds, not a layer of AOTAutograd."""
-
-    def program(x: torch.Tensor) -> torch.Tensor:
-        return x + 1
-
-    x = torch.randn(4)
-    run = compiled(program)
-    with torch.no_grad():
-        run(x)
-    (graph,) = executables
-    inner = graph.executable._run  # type: ignore[attr-defined]
-
-    def per_call(function: Callable[[list[Any]], Any]) -> float:
-        best = float("inf")
-        for _ in range(20):
-            start = time.perf_counter()
-            for _ in range(200):
-                function([x])
-            best = min(best, time.perf_counter() - start)
-        return best / 200
-
-    per_call(graph)
-    assert per_call(graph) < 3 * per_call(inner) + 2e-6
-    assert counters["graph_break"] == {}

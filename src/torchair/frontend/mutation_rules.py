@@ -7,6 +7,7 @@ alias annotations when it does not. These checks say first which rule, which arg
 from __future__ import annotations
 
 import contextlib
+import operator
 from collections.abc import Iterator
 from typing import Any
 
@@ -34,6 +35,8 @@ def refuse_unsupported_mutations(gm: fx.GraphModule) -> None:
     for module in gm.modules():
         if isinstance(module, fx.GraphModule):
             for node in module.graph.nodes:
+                if (written := _written_expanded(node)) is not None:
+                    problems.append((*written, source_line(node)))
                 overload = _overload(node)
                 if overload is not None and not _torch_compat.is_builtin(overload):
                     problems += [(reason, fix, source_line(node)) for reason, fix in _problems(overload, node)]
@@ -44,6 +47,24 @@ def refuse_unsupported_mutations(gm: fx.GraphModule) -> None:
             fix="\n".join(dict.fromkeys(fix for _, fix, _ in problems)),
             where=list(dict.fromkeys(where for _, _, where in problems if where)),
         )
+
+
+def _written_expanded(node: fx.Node) -> tuple[str, str] | None:
+    """Reason and fix for a write into an expanded tensor, which PyTorch drops when it makes a graph functional."""
+    method = node.op == "call_method" and str(node.target).endswith("_") and not str(node.target).endswith("__")
+    if not (method or node.target is operator.setitem) or not node.args or not isinstance(node.args[0], fx.Node):
+        return None
+    tensor = node.args[0].meta.get("example_value")
+    if not isinstance(tensor, torch.Tensor) or tensor.layout is not torch.strided:
+        return None
+    strides: list[Any] = list(tensor.stride())  # SymInts among them: comparing one with 0 would add a guard
+    if not any(isinstance(s, int) and s == 0 and n != 1 for n, s in zip(tensor.shape, strides, strict=True)):
+        return None
+    name = str(node.target) if method else "an assignment to elements"
+    return (
+        f"{name} writes {node.args[0].name!r}, an expanded tensor: several of its elements share one place in memory",
+        "Write the tensor before it is expanded, or a copy: x.expand(...).clone().",
+    )
 
 
 def schema_problem(overload: OpOverload) -> tuple[str, str] | None:
