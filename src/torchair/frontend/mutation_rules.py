@@ -51,8 +51,11 @@ def refuse_unsupported_mutations(gm: fx.GraphModule) -> None:
 
 def _written_expanded(node: fx.Node) -> tuple[str, str] | None:
     """Reason and fix for a write into an expanded tensor, which PyTorch drops when it makes a graph functional."""
-    method = node.op == "call_method" and str(node.target).endswith("_") and not str(node.target).endswith("__")
+    # Every other operator refuses such a tensor itself, and arguments of the graph are checked with their names.
+    method = node.op == "call_method" and node.target in ("zero_", "fill_")
     if not (method or node.target is operator.setitem) or not node.args or not isinstance(node.args[0], fx.Node):
+        return None
+    if node.args[0].op == "placeholder":
         return None
     tensor = node.args[0].meta.get("example_value")
     if not isinstance(tensor, torch.Tensor) or tensor.layout is not torch.strided:
