@@ -151,7 +151,7 @@ def verifying() -> Iterator[None]:
     Raises:
         OperatorContractError: At the end of the first call that does not do what was promised.
     """
-    with _torch_compat.intercepting_calls(_verified_call):
+    with _torch_compat.without_alias_check(), _torch_compat.intercepting_calls(_verified_call):
         yield
 
 
