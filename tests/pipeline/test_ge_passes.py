@@ -8,11 +8,9 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
-from torch._dynamo.exc import BackendCompilerFailed
 
 import torchair
 from tests.custom_operators import ops
-from torchair.errors import PassError
 from torchair.ir import Graph
 from torchair.passes import VIEW_PASSES, default_passes
 
@@ -94,16 +92,6 @@ def test_every_pass_can_be_disabled(name: str) -> None:
         return x.t().t() @ y.t() + x.view(-1).view(3, 3) + (x * 1).abs() + (x * 1).abs()
 
     _compiled(function, torch.randn(3, 3), torch.randn(3, 3), set_options=off)
-
-
-def test_an_unknown_pass_is_refused() -> None:
-    def off(config: torchair.CompilerConfig) -> None:
-        config.debug.disabled_passes = ["reinplaces"]
-
-    with pytest.raises(BackendCompilerFailed) as raised:
-        _compiled(lambda x: x + 1, torch.ones(2), set_options=off)
-    assert isinstance(raised.value.inner_exception, PassError)
-    assert raised.value.inner_exception.fix == "Did you mean reinplace?"
 
 
 @pytest.mark.parametrize("fuel, transposes", [(0, 2), (1, 1), (20, 0)])

@@ -21,6 +21,7 @@ from torchair.frontend.functional import functional_graph
 from torchair.frontend.mutation_rules import name_expanded_inputs, refuse_unsupported_mutations
 from torchair.pipeline.builtin import load_converters
 from torchair.pipeline.ge_mode import CompiledGraph, compile_graph
+from torchair.pipeline.pass_names import check_disabled_passes
 
 __all__ = ["Backend", "get_compiler", "get_npu_backend", "npu", "torchair"]
 
@@ -68,6 +69,7 @@ def _checked(config: Any) -> CompilerConfig:
 
     Raises:
         ConfigTypeError: It is something else.
+        ConfigValueError: It disables a pass that does not exist.
     """
     if config is None:
         return CompilerConfig()
@@ -78,6 +80,7 @@ def _checked(config: Any) -> CompilerConfig:
             why=f"compiler_config takes a torchair.CompilerConfig, not {given}",
             fix='config = torchair.CompilerConfig()\nconfig.engine = "reference"  # and so on',
         )
+    check_disabled_passes(config)
     return config
 
 
@@ -182,6 +185,7 @@ def _options(config: CompilerConfig) -> Options:
 
     Raises:
         UnavailableFeatureError: It asks for capture mode.
+        ConfigValueError: It disables a pass that does not exist, or has a text that cannot be read.
         ProcessOptionsError: It differs from an earlier compile in an option of the process.
     """
     if config.captures:
@@ -190,6 +194,7 @@ def _options(config: CompilerConfig) -> Options:
             why=f"config.mode is {config.mode.raw!r}",
             fix='config.mode = "max-autotune"',
         )
+    check_disabled_passes(config)
     options = Options.from_config(config)
     PROCESS_OPTIONS.fix(options.process_strings)
     return options

@@ -31,12 +31,15 @@ def run_passes(
     Raises:
         PassError: A pass failed.
     """
-    disabled = [*options.disabled_passes]
+    overlapping = [i for i, given in enumerate(inputs) if isinstance(given, torch.Tensor) and _overlaps(given)]
+    passes = default_passes(Caller(remade_outputs, overlapping))
+    # The option names passes over FX graphs, too.
+    names = {p.name for p in passes}
+    disabled = [name for name in options.disabled_passes if name in names]
     if not options.enable_view_optimize or any(not node.scope.keys() <= _SUPER_KERNEL for node in graph):
         disabled += VIEW_PASSES
-    overlapping = [i for i, given in enumerate(inputs) if isinstance(given, torch.Tensor) and _overlaps(given)]
     runner = PassRunner(
-        default_passes(Caller(remade_outputs, overlapping)),
+        passes,
         disabled_passes=disabled,
         pass_fuel=options.pass_fuel,
         verify=options.verify_graphs,
