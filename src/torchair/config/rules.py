@@ -71,6 +71,11 @@ class Rule(ABC):
     def allowed(self) -> str:
         """Say what is accepted, as the end of the sentence "allowed: ..."."""
 
+    def accepted(self) -> str:
+        """What :meth:`allowed` says, with None where the option takes it."""
+        allowed = self.allowed()
+        return f"{allowed}, or None" if self.nullable and "None" not in allowed else allowed
+
     @abstractmethod
     def convert(self, path: str, value: object) -> Any:
         """Return the value to store.
@@ -87,9 +92,7 @@ class Rule(ABC):
         self, path: str, value: object, *, error: type[TorchAirError] | None = None, fix: str = ""
     ) -> TorchAirError:
         """Make the error for a value that is not accepted."""
-        allowed = self.allowed()
-        none = ", or None" if self.nullable and "None" not in allowed else ""
-        why = [f"{path} = {show(value)}", f"allowed: {allowed}{none}"]
+        why = [f"{path} = {show(value)}", f"allowed: {self.accepted()}"]
         return (error or self.error)(_NOT_ACCEPTED, why=why, fix=fix)
 
 

@@ -1,0 +1,112 @@
+"""Write ``docs/options.md`` from the classes of ``torchair.config``.
+
+Usage: ``python -m scripts.option_page``. ``tests/config/test_option_page.py`` checks that the page is current.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+from torchair.config import CompilerConfig, NpuGraphExConfig
+from torchair.config.npugraph_ex_config import OLD_SPELLING, OPPOSITES
+from torchair.config.option import Option, OptionGroup, Scope
+from torchair.config.rules import INT64_MAX, EngineName
+
+PAGE = Path(__file__).parents[1] / "docs" / "options.md"
+
+_HEAD = """# Options
+
+Every option with what it takes. A value is checked when it is assigned, and a misspelt name is refused: the error names
+the option and what is allowed. An option whose feature is not in this version is checked and kept, and changes nothing
+yet. Texts that are read later (`optimization_switch`, `aicore_num`, `dump_step`, names of disabled passes) are checked
+when a backend is made or a graph is compiled.
+
+The modes: *GE* compiles to an Ascend IR graph ({doc}`ge-mode`), *capture* records and replays. A backend warns about
+options that were changed and that its mode ignores. An option marked *process* has one value for the whole process: a
+graph that asks for another one than the first graph is refused (TA105). "Ours" marks additions to upstream's options.
+
+## `torchair.CompilerConfig`
+
+```python
+config = torchair.CompilerConfig()
+config.debug.run_eagerly = True
+model = torch.compile(model, backend=torchair.get_npu_backend(compiler_config=config))
+```
+
+"""
+
+_CAPTURE = """## `npugraph_ex.CompilerConfig`
+
+These names are also the keys of `options=` where a function takes them as a dictionary. The last column is the same
+option on `torchair.CompilerConfig`.
+
+"""
+
+_MODES = {frozenset({"ge"}): "GE", frozenset({"capture"}): "capture", frozenset({"ge", "capture"}): "both"}
+
+
+def page() -> str:
+    """The page as it should be."""
+    # The engines of other packages that happen to be installed are no part of it.
+    with mock.patch.object(EngineName, "choices", lambda rule: [*rule.BUILT_IN]):
+        groups = [section for group in _groups(CompilerConfig()) for section in _section(group)]
+        capture = _table(("option", "allowed", "default", "what it does", "on `CompilerConfig`"), _capture_rows())
+    return _HEAD + "".join(groups) + _CAPTURE + capture
+
+
+def _groups(group: OptionGroup) -> Iterator[OptionGroup]:
+    """A group, and the groups in it, in the order of declaration."""
+    yield group
+    for name in group.names():
+        if isinstance(item := getattr(group, name), OptionGroup):
+            yield from _groups(item)
+
+
+def _section(group: OptionGroup) -> Iterator[str]:
+    if not (options := [o for o in (getattr(group, name) for name in group.names()) if isinstance(o, Option)]):
+        return
+    if not isinstance(group, CompilerConfig):
+        summary = (inspect.getdoc(group) or "").partition("\n")[0].replace("``", "`")
+        yield f"### `{group.group_path}`\n\n{summary}\n\n"
+    rows: list[Sequence[str]] = [(f"`{o.path}`", _allowed(o), _code(o.default), _modes(o), _doc(o)) for o in options]
+    yield _table(("option", "allowed", "default", "mode", "what it does"), rows) + "\n"
+
+
+def _capture_rows() -> list[Sequence[str]]:
+    rows: list[Sequence[str]] = []
+    for option in NpuGraphExConfig().walk():
+        name = option.path.partition(".")[2]
+        there = f"`config.{OLD_SPELLING[name]}`" if name in OLD_SPELLING else ""
+        opposite = ", the opposite" if name in OPPOSITES else ""
+        rows.append((f"`{name}`", _allowed(option), _code(option.default), _doc(option), there + opposite))
+    return rows
+
+
+def _allowed(option: Option[Any]) -> str:
+    return option.spec.rule.accepted().replace(f", {INT64_MAX}]", ", 2^63 - 1]")
+
+
+def _code(value: Any) -> str:
+    return f"`{value!r}`"
+
+
+def _modes(option: Option[Any]) -> str:
+    return _MODES[option.spec.modes] + (", process" if option.spec.scope is Scope.PROCESS else "")
+
+
+def _doc(option: Option[Any]) -> str:
+    return option.spec.doc + "".join(f" `{value!r}` is deprecated: {why}." for value, why in option.spec.deprecated)
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *([cell.replace("|", "\\|") for cell in row] for row in rows)]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
+    print(PAGE)
