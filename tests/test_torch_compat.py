@@ -111,3 +111,9 @@ def test_failures_that_come_from_data_are_told_apart() -> None:
             bool(x.sum() > 0)
     assert _torch_compat.traced_data_dependence(caught.value)
     assert not _torch_compat.traced_data_dependence(ValueError("x"))
+
+
+def test_inductors_options() -> None:
+    names = _torch_compat.inductor_option_names()
+    assert {"max_autotune", "epilogue_fusion", "triton.cudagraphs"} <= names
+    assert "capture_limit" not in names

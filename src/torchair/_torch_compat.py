@@ -47,6 +47,7 @@ __all__ = [
     "inductor_compile",
     "inductor_decompositions",
     "inductor_keeps_strides",
+    "inductor_option_names",
     "inductor_settings",
     "is_fake",
     "is_auto_functionalized_v1",
@@ -713,6 +714,13 @@ def inductor_keeps_strides() -> bool:
     Before 2.7 it makes operands contiguous, or keeps no more than the order of their strides.
     """
     return hasattr(torch.Tag, "needs_exact_strides")
+
+
+def inductor_option_names() -> frozenset[str]:
+    """The names that ``options=`` of ``torch.compile`` may have with PyTorch's own compiler."""
+    from torch._inductor import list_options
+
+    return frozenset(list_options())
 
 
 @contextlib.contextmanager

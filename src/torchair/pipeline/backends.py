@@ -19,6 +19,7 @@ from torchair.errors import ConfigTypeError, UnavailableFeatureError
 from torchair.frontend import converted_kept_whole, decomposition_table
 from torchair.frontend.functional import functional_graph
 from torchair.frontend.mutation_rules import name_expanded_inputs, refuse_unsupported_mutations
+from torchair.pipeline.backend_options import refuse_inductor_mode, refuse_inductor_options
 from torchair.pipeline.builtin import load_converters
 from torchair.pipeline.ge_mode import CompiledGraph, compile_graph
 from torchair.pipeline.pass_names import check_disabled_passes
@@ -155,8 +156,11 @@ def _backend(
     custom_decompositions: Mapping[Any, Callable[..., Any]] | None = None,
     compiled: weakref.WeakSet[CompiledGraph] | None = None,
     options: Mapping[str, Any] | None = None,
+    mode: str | None = None,
 ) -> Callable[..., Any]:
     load_converters()
+    refuse_inductor_mode(mode)
+    refuse_inductor_options(options)
     config = with_foreign_options(compiler_config, options)
     frozen = _options(config)
 
