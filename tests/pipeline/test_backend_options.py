@@ -26,18 +26,17 @@ def refused(kind: type[TorchAirError], backend: Any = None, **arguments: Any) ->
 
 
 def test_options_of_inductor() -> None:
-    options = {"max_autotune": True, "epilogue_fusion": False, "triton.cudagraphs": True}
+    options = {"max_autotune": True, "triton.cudagraphs": True}
     assert_expected_inline(
         refused(UnknownOptionError, options=options),
         """\
 options= is for the backend "inductor" [TA104] ERR03005
   why:
     'max_autotune' is an option of Inductor
-    'epilogue_fusion' is an option of Inductor
     'triton.cudagraphs' is an option of Inductor
   fix:
     Leave options= out, or compile with PyTorch's own compiler:
-        torch.compile(model, backend="inductor", options={'max_autotune': True, 'epilogue_fusion': False, 'triton.cudagraphs': True})
+        torch.compile(model, backend="inductor", options={'max_autotune': True, 'triton.cudagraphs': True})
     Options of GE mode are on a configuration:
         config = torchair.CompilerConfig()
         torch.compile(model, backend=torchair.get_npu_backend(compiler_config=config))""",
