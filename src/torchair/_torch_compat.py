@@ -19,7 +19,17 @@ import torch
 from torch import fx
 
 __all__ = [
+    "HigherOrderOperator",
+    "PatternMatcher",
+    "default_pattern_trace",
+    "outside_of_compiles",
+    "pattern_of",
+    "trace_pattern",
+    "decompose_auto_functionalized",
     "dynamo_traces_guard_scalar",
+    "fake_evaluation",
+    "outputs_made_from_inputs",
+    "fake_calls",
     "storage_copy",
     "overload_names",
     "has_fake_kernel",
@@ -77,6 +87,9 @@ __all__ = [
 #: One overload of an operator, ``torch.ops.aten.add.Tensor``, and all of them, ``torch.ops.aten.add``.
 OpOverload = torch._ops.OpOverload
 OpOverloadPacket = torch._ops.OpOverloadPacket
+
+#: An operator that takes functions or other operators, such as PyTorch's wrappers of operators that write.
+HigherOrderOperator = torch._ops.HigherOrderOperator
 
 
 def detect_fake_mode(inputs: Sequence[Any]) -> Any:
@@ -386,11 +399,174 @@ def no_dispatch_modes() -> Any:
     return _disable_current_modes()
 
 
+@contextlib.contextmanager
+def fake_calls(fake_mode: Any) -> Iterator[None]:
+    """A context in which operators called with fake tensors give types, whatever surrounds the compile in progress."""
+    from torch._dispatch.python import enable_python_dispatcher
+
+    with _disabled_autocast(), torch.no_grad(), no_dispatch_modes(), fake_mode, enable_python_dispatcher():
+        yield
+
+
+# --- patterns in FX graphs ---------------------------------------------------------------------------------------
+
+
+def trace_pattern(
+    function: Callable[..., Any], args: Sequence[Any], decompositions: Mapping[Any, Callable[..., Any]]
+) -> fx.GraphModule:
+    """Trace a function of fake tensors into a graph of ATen operators, as AOTAutograd leaves them."""
+    from torch._dispatch.python import enable_python_dispatcher
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    with _disabled_autocast(), torch.no_grad(), enable_python_dispatcher():
+        return make_fx(function, decomposition_table=dict(decompositions))(*args)
+
+
+@contextlib.contextmanager
+def outside_of_compiles() -> Iterator[None]:
+    """A context that knows nothing of a compile in progress: neither its fake tensors nor its dispatch modes."""
+    from torch._guards import tracing
+
+    with tracing(None), no_dispatch_modes():
+        yield
+
+
+def default_pattern_trace() -> Any:
+    """``torch._inductor.pattern_matcher.fwd_only``: what users give as ``trace_fn`` for a graph without gradients."""
+    from torch._inductor.pattern_matcher import fwd_only
+
+    return fwd_only
+
+
+def pattern_of(gm: fx.GraphModule, names: Sequence[str], scalars: Mapping[str, float | int]) -> tuple[str, set[str]]:
+    """What Inductor's matcher would look for: as text, and the names of the arguments that a match binds."""
+    from torch._inductor.pattern_matcher import PatternPrettyPrinter, fx_to_pattern
+
+    ignored = (int, float, list, torch.device, torch.dtype)
+    pattern: Any = fx_to_pattern(gm, ignore_types=ignored, argnames=names, scalar_workaround=dict(scalars))
+    text = PatternPrettyPrinter.run(pattern)
+    return text, set(re.findall(r"KeywordArg\('(\w+)'", text))
+
+
+class PatternMatcher:
+    """Inductor's matcher of patterns in FX graphs, with replacements of ours.
+
+    Args:
+        name: What Inductor calls the pass.
+    """
+
+    def __init__(self, name: str) -> None:
+        from torch._inductor.pattern_matcher import PatternMatcherPass
+
+        self._pass: Any = PatternMatcherPass(pass_name=name)
+
+    def add(
+        self,
+        search: Callable[..., Any],
+        replace: Callable[..., Any],
+        example_inputs: Sequence[Any],
+        trace: Callable[..., fx.GraphModule],
+        check: Callable[[Any], bool],
+        accept: Callable[[Any], bool],
+        *,
+        scalars: Mapping[str, float | int],
+        pattern: Any = None,
+    ) -> None:
+        """Add a replacement.
+
+        Args:
+            check: Looks at a match before the replacement is traced.
+            accept: Looks at it afterwards: then ``replacement_graph`` is there.
+        """
+        from torch._inductor import pattern_matcher
+
+        register: Any = pattern_matcher.register_replacement
+        # Since 2.7; which replacements are equal was looked at when they were registered.
+        more = {"skip_duplicates": True} if "skip_duplicates" in inspect.signature(register).parameters else {}
+        known = {id(entry) for entry in self._entries()}
+        register(
+            search,
+            replace,
+            list(example_inputs),
+            trace,
+            self._pass,
+            extra_check=check,
+            scalar_workaround=dict(scalars),
+            search_fn_pattern=pattern,
+            **more,
+        )
+        for entry in {id(entry): entry for entry in self._entries() if id(entry) not in known}.values():
+            entry.extra_check = functools.partial(_both, entry.extra_check, accept)
+
+    def _entries(self) -> list[Any]:
+        return [entry for entries in self._pass.patterns.values() for entry in entries]
+
+    def apply(self, gm: fx.GraphModule) -> int:
+        """Replace what is found, and return how often; nodes may stand in the wrong order for a moment."""
+        from torch._inductor.pattern_matcher import stable_topological_sort
+
+        count = int(self._pass.apply(gm))
+        if count:
+            stable_topological_sort(gm.graph)
+        for node in gm.graph.nodes:
+            node.meta.pop("mutation_region_id", None)
+        return count
+
+
+def _both(first: Callable[[Any], Any], second: Callable[[Any], bool], match: Any) -> bool:
+    return bool(first(match)) and second(match)
+
+
 def is_with_effects(target: Any) -> bool:
     """True for the higher-order operator that threads a token through operators with side effects."""
     from torch._higher_order_ops.effects import with_effects
 
     return target is with_effects
+
+
+@contextlib.contextmanager
+def fake_evaluation(fake_mode: Any) -> Iterator[None]:
+    """Inside, operators compute with fake tensors of a mode; new symbols that they make are of no consequence."""
+    from torch._dispatch.python import enable_python_dispatcher
+
+    env = fake_mode.shape_env
+    ignored = env.ignore_fresh_unbacked_symbols() if env is not None else contextlib.nullcontext()
+    with no_dispatch_modes(), torch.no_grad(), fake_mode, enable_python_dispatcher(), ignored:
+        yield
+
+
+def outputs_made_from_inputs() -> frozenset[int]:
+    """Positions of the outputs of the graph being compiled that AOTAutograd takes from an input, whatever they are.
+
+    To be asked by the compiler of an inference or forward graph, while AOTAutograd calls it.
+    """
+    context = torch._guards.TracingContext.try_get()
+    metadata = None if context is None else context.fw_metadata
+    if metadata is None:
+        return frozenset()
+    first = len(metadata.tokens) + len(metadata.mutated_inp_runtime_indices)
+    kinds = [info.output_type.name for info in metadata.output_info]
+    return frozenset(first + i for i, kind in enumerate(kinds) if kind in ("is_input", "alias_of_input"))
+
+
+def decompose_auto_functionalized(gm: fx.GraphModule, nodes: Iterable[fx.Node], fake_mode: Any) -> None:
+    """Let PyTorch replace wrappers of mutating operators by copies of all that they write, and the operators.
+
+    All such wrappers in the graph must be among the nodes: before 2.13 PyTorch copies nothing where it was told nothing.
+    """
+    from torch._inductor.fx_passes.post_grad import decompose_auto_functionalized as decompose
+    from torch._inductor.virtualized import V
+
+    for node in nodes:
+        if is_auto_functionalized_v2(node.target):
+            bases: Any = node.kwargs.get("_all_bases") or ()
+            node.meta["only_clone_these_tensors"] = list(range(len(bases)))
+        else:
+            op: Any = node.args[0]
+            written = [a.name for a in op._schema.arguments if a.alias_info is not None and a.alias_info.is_write]
+            node.meta["only_clone_these_tensors"] = written
+    with V.set_fake_mode(fake_mode):
+        decompose(gm.graph)
 
 
 def known_true(condition: Any) -> bool:
@@ -700,6 +876,88 @@ def called_operators(gm: fx.GraphModule) -> set[OpOverload]:
 
 def _disabled_autocast() -> Any:
     return torch._C._DisableAutocast()
+
+
+def extension_flags() -> list[str]:
+    """Flags of the C++ compiler for a Python extension that uses torch's C++ interface."""
+    import sysconfig
+
+    from torch.utils import cpp_extension
+
+    abi = int(getattr(torch._C, "_GLIBCXX_USE_CXX11_ABI", True))
+    includes = [*cpp_extension.include_paths(), sysconfig.get_paths()["include"]]
+    libraries = cpp_extension.library_paths()
+    return [
+        f"-D_GLIBCXX_USE_CXX11_ABI={abi}",
+        *(f"-isystem{path}" for path in includes),
+        *(flag for path in libraries for flag in (f"-L{path}", f"-Wl,-rpath,{path}")),
+        *("-lc10", "-ltorch_cpu", "-ltorch", "-ltorch_python"),
+    ]
+
+
+def extension_facts() -> list[str]:
+    """What a compiled extension depends on besides its source, its flags and the compiler."""
+    import sysconfig
+
+    return [torch.__version__, str(torch.version.git_version), str(sysconfig.get_config_var("EXT_SUFFIX"))]
+
+
+def native_out_variant(overload: OpOverload) -> OpOverload | None:
+    """The overload that writes into given tensors, where PyTorch has one that was written, not generated.
+
+    A generated one calls the functional overload and copies.
+    """
+    schema = overload._schema
+    packet = overload.overloadpacket
+    given = [(a.name, str(a.type)) for a in schema.arguments]
+    for name in overload_names(packet):
+        other: OpOverload = getattr(packet, name)
+        arguments = other._schema.arguments
+        written = arguments[len(given) :]
+        if (
+            len(written) == len(schema.returns)
+            and [(a.name, str(a.type)) for a in arguments[: len(given)]] == given
+            and all(a.kwarg_only and a.alias_info is not None and a.alias_info.is_write for a in written)
+            and not any(a.alias_info is not None for a in arguments[: len(given)])
+            and torch.Tag.generated not in other.tags
+        ):
+            return other
+    return None
+
+
+def sympy_number(value: int | float | bool) -> Any:
+    """A Python number as torch's symbols take it."""
+    import sympy
+
+    return sympy.sympify(value)
+
+
+def is_unbacked(symbol: Any) -> bool:
+    """True for a size that is known only when an operator has run."""
+    from torch.utils._sympy.symbol import SymT, symbol_is_type
+
+    return bool(symbol_is_type(symbol, (SymT.UNBACKED_INT, SymT.UNBACKED_FLOAT)))
+
+
+def changes_metadata(overload: OpOverload) -> bool:
+    """Whether an operator gives one of its arguments other sizes or other memory."""
+    return torch.Tag.inplace_view in overload.tags or overload._schema.name in ("aten::set_", "aten::resize_")
+
+
+def static_input_positions() -> list[int]:
+    """Which inputs of the graph that AOTAutograd is compiling are parameters and buffers; empty outside a compile."""
+    context = torch._guards.TracingContext.try_get()
+    metadata = getattr(context, "fw_metadata", None)
+    return list(getattr(metadata, "static_input_indices", None) or ())
+
+
+def below_autograd() -> Any:
+    """A context in which operators run below autograd and below what tracks views and versions."""
+    return (
+        torch._C._AutoDispatchBelowADInplaceOrView()
+        if hasattr(torch._C, "_AutoDispatchBelowADInplaceOrView")
+        else torch._C._AutoDispatchBelowAutograd()
+    )
 
 
 def strides_tag() -> torch.Tag:

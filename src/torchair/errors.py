@@ -14,6 +14,8 @@ from typing import Any, ClassVar
 
 __all__ = [
     "ArgumentError",
+    "BuildError",
+    "CaptureError",
     "ArgumentTypeError",
     "AutoConversionError",
     "ConfigFileNotFoundError",
@@ -43,6 +45,7 @@ __all__ = [
     "PrototypeNotFoundError",
     "ProcessOptionsError",
     "Rejection",
+    "ReplacementError",
     "ScopeError",
     "ShapeError",
     "TorchAirError",
@@ -247,6 +250,12 @@ class ScopeError(TorchAirError, RuntimeError):
     code = "TA215"
 
 
+class ReplacementError(TorchAirError, RuntimeError, ValueError):
+    """A replacement of a pattern in FX graphs cannot be registered, or gives something else than it replaces."""
+
+    code = "TA216"
+
+
 class MissingFakeKernelError(TorchAirError, RuntimeError):
     """A custom operator has no meta function (fake kernel)."""
 
@@ -422,6 +431,18 @@ class ForeignMemoryError(TorchAirError, RuntimeError):
     """A tensor cannot be made over memory of somebody else."""
 
     code = "TA409"
+
+
+class BuildError(TorchAirError, RuntimeError):
+    """A C++ source does not compile, or the result cannot be kept or loaded."""
+
+    code = "TA410"
+
+
+class CaptureError(TorchAirError, RuntimeError):
+    """A graph cannot be captured, or a captured graph cannot be run with what it was given."""
+
+    code = "TA411"
 
 
 class UnavailableFeatureError(TorchAirError, NotImplementedError):

@@ -142,7 +142,11 @@ class NpuGraphExConfig(OptionGroup):
             UnknownOptionError: A name is unknown; all unknown names are reported together.
             ConfigValueError, ConfigTypeError, ConfigFileNotFoundError: A value is not accepted.
         """
-        config = cls()
+        return cls().with_options(options)
+
+    def with_options(self, options: Mapping[str, Any] | None) -> NpuGraphExConfig:
+        """Return a copy with some options set; errors as of :meth:`from_options`."""
+        config = copy.deepcopy(self)
         for name, value in _checked(options).items():
             setattr(config, name, value)
         return config

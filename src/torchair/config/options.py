@@ -242,6 +242,11 @@ class Options:
     graph_strings: Pairs = field(default_factory=lambda: _default_strings(0))
     process_strings: Pairs = field(default_factory=lambda: _default_strings(1))
 
+    @property
+    def captures(self) -> bool:
+        """Whether graphs are captured and replayed, and not converted to Ascend IR."""
+        return self.mode == "npugraph_ex"
+
     @classmethod
     def from_config(cls, config: CompilerConfig, *, rank_directory: str = SINGLE_RANK) -> Options:
         """Take the values of a configuration, and check the texts that assignment does not check.

@@ -13,18 +13,29 @@ from torch import fx
 from typing_extensions import Self
 
 from torchair import _torch_compat
-from torchair.config import PROCESS_OPTIONS, CompilerConfig, Options, warn_inapplicable, with_foreign_options
+from torchair.config import (
+    PROCESS_OPTIONS,
+    CompilerConfig,
+    NpuGraphExConfig,
+    Options,
+    warn_inapplicable,
+    with_foreign_options,
+)
 from torchair.convert.registry import converters
-from torchair.errors import ConfigTypeError, UnavailableFeatureError
+from torchair.errors import ConfigTypeError
 from torchair.frontend import converted_kept_whole, decomposition_table
 from torchair.frontend.functional import functional_graph
 from torchair.frontend.mutation_rules import name_expanded_inputs, refuse_unsupported_mutations
 from torchair.pipeline.backend_options import refuse_inductor_mode, refuse_inductor_options
 from torchair.pipeline.builtin import load_converters
+from torchair.pipeline.capture_mode import CapturedGraph, capture_graph
 from torchair.pipeline.ge_mode import CompiledGraph, compile_graph
 from torchair.pipeline.pass_names import check_disabled_passes
 
-__all__ = ["Backend", "get_compiler", "get_npu_backend", "npu", "torchair"]
+__all__ = ["Backend", "get_compiler", "get_npu_backend", "npu", "npugraph_ex", "torchair"]
+
+Config = CompilerConfig | NpuGraphExConfig
+AnyGraph = CompiledGraph | CapturedGraph
 
 
 class Backend(functools.partial[Callable[..., Any]]):
@@ -36,7 +47,7 @@ class Backend(functools.partial[Callable[..., Any]]):
         >>> print(backend.graphs[-1].text)
     """
 
-    _compiled: weakref.WeakSet[CompiledGraph]
+    _compiled: weakref.WeakSet[AnyGraph]
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """Make the partial."""
@@ -56,16 +67,16 @@ class Backend(functools.partial[Callable[..., Any]]):
         return super().__call__(*args, **kwargs, compiled=self._compiled)
 
     @property
-    def graphs(self) -> list[CompiledGraph]:
+    def graphs(self) -> list[AnyGraph]:
         """The compiled graphs that are still alive, in order of compilation."""
         return sorted(self._compiled, key=lambda g: g.number)
 
 
-def _remake(config: CompilerConfig, custom_decompositions: Mapping[Any, Callable[..., Any]]) -> Backend:
+def _remake(config: Config, custom_decompositions: Mapping[Any, Callable[..., Any]]) -> Backend:
     return Backend(_backend, compiler_config=config, custom_decompositions=custom_decompositions)
 
 
-def _checked(config: Any) -> CompilerConfig:
+def _checked(config: Any, kind: type[Config] = CompilerConfig) -> Config:
     """The configuration, a fresh one for None.
 
     Raises:
@@ -73,24 +84,32 @@ def _checked(config: Any) -> CompilerConfig:
         ConfigValueError: It disables a pass that does not exist.
     """
     if config is None:
-        return CompilerConfig()
-    if not isinstance(config, CompilerConfig):
+        return kind()
+    if not isinstance(config, CompilerConfig | NpuGraphExConfig):
+        package = "torchair" if kind is CompilerConfig else "npugraph_ex"
         given = f"the class {config.__name__}" if isinstance(config, type) else f"a {type(config).__name__}"
         raise ConfigTypeError(
             "A configuration is of the wrong type",
-            why=f"compiler_config takes a torchair.CompilerConfig, not {given}",
-            fix='config = torchair.CompilerConfig()\nconfig.engine = "reference"  # and so on',
+            why=f"compiler_config takes a {package}.CompilerConfig, not {given}",
+            fix=_FIRST_LINES[package],
         )
-    check_disabled_passes(config)
+    if isinstance(config, CompilerConfig):
+        check_disabled_passes(config)
     return config
+
+
+_FIRST_LINES = {
+    "torchair": 'config = torchair.CompilerConfig()\nconfig.engine = "reference"  # and so on',
+    "npugraph_ex": "config = npugraph_ex.CompilerConfig()\nconfig.force_eager = True  # and so on",
+}
 
 
 def get_npu_backend(
     *,
-    compiler_config: CompilerConfig | None = None,
+    compiler_config: Config | None = None,
     custom_decompositions: Mapping[Any, Callable[..., Any]] | None = None,
 ) -> Backend:
-    """A backend for ``torch.compile`` that runs graphs in GE mode.
+    """A backend for ``torch.compile`` that runs graphs in the mode of the configuration: GE mode when it says nothing.
 
     Args:
         compiler_config: Held by reference: changes before the first compile take effect. None means a fresh one.
@@ -100,10 +119,14 @@ def get_npu_backend(
         A ``functools.partial`` whose keyword ``compiler_config`` is the config; its ``graphs`` are what it compiled.
     """
     config = _checked(compiler_config)
-    warn_inapplicable(config, stacklevel=2)
-    if config.experimental_config.frozen_parameter:
+    if isinstance(config, CompilerConfig):
+        warn_inapplicable(config, stacklevel=2)
+        frozen, name = config.experimental_config.frozen_parameter, "config.experimental_config.frozen_parameter"
+    else:
+        frozen, name = config.frozen_parameter, "frozen_parameter"
+    if frozen:
         warnings.warn(
-            "config.experimental_config.frozen_parameter = True promises that parameters keep their addresses; "
+            f"{name} = True promises that parameters keep their addresses; "
             "do not move or replace them while the compiled model is in use.",
             stacklevel=2,
         )
@@ -111,7 +134,7 @@ def get_npu_backend(
 
 
 def get_compiler(
-    compiler_config: CompilerConfig | None = None,
+    compiler_config: Config | None = None,
 ) -> Callable[[fx.GraphModule, Sequence[Any]], Callable[..., Any]]:
     """A compiler of AOT graphs, usable as ``fw_compiler`` of ``aot_module_simplified`` in a backend of one's own.
 
@@ -120,22 +143,36 @@ def get_compiler(
     """
     config = _checked(compiler_config)
 
-    def compiler(gm: fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
+    return functools.partial(compile_aot_graph, config=config)
+
+
+def compile_aot_graph(gm: fx.GraphModule, example_inputs: Sequence[Any], *, config: Config) -> Callable[..., Any]:
+    """Compile a graph that comes from ``aot_module_simplified``, ``make_fx`` or ``symbolic_trace``.
+
+    Returns:
+        A callable that takes the flat inputs and returns a sequence of outputs.
+    """
+    options = _options(config)
+    if not options.captures:
         load_converters()
-        functional, names = functional_graph(gm, example_inputs)
-        held = [operator.attrgetter(name) for name in names]
-        inputs = [*example_inputs, *(get(gm) for get in held)]
-        compiled = compile_graph(functional, inputs, _options(config), config)
+    functional, names = functional_graph(gm, example_inputs)
+    held = [operator.attrgetter(name) for name in names]
+    inputs = [*example_inputs, *(get(gm) for get in held)]
+    compiled = _compile(functional, inputs, options, config)
 
-        def run(*args: Any) -> Sequence[Any]:
-            flat = [*args, *(get(gm) for get in held)]
-            if isinstance(compiled, CompiledGraph):
-                compiled.check(flat)
-            return compiled(flat)
+    def run(*args: Any) -> Sequence[Any]:
+        flat = [*args, *(get(gm) for get in held)]
+        if isinstance(compiled, CompiledGraph | CapturedGraph):
+            compiled.check(flat)
+        return compiled(flat)
 
-        return run
+    return run
 
-    return compiler
+
+def _compile(
+    gm: fx.GraphModule, inputs: Sequence[Any], options: Options, config: Config
+) -> Callable[[list[Any]], Sequence[Any]]:
+    return (capture_graph if options.captures else compile_graph)(gm, inputs, options, config)
 
 
 def torchair(gm: fx.GraphModule, example_inputs: Sequence[Any], **kwargs: Any) -> Callable[..., Any]:
@@ -148,29 +185,38 @@ def npu(gm: fx.GraphModule, example_inputs: Sequence[Any], **kwargs: Any) -> Cal
     return _backend(gm, example_inputs, compiler_config=CompilerConfig(), **kwargs)
 
 
+def npugraph_ex(gm: fx.GraphModule, example_inputs: Sequence[Any], **kwargs: Any) -> Callable[..., Any]:
+    """Backend ``"npugraph_ex"``: capture and replay."""
+    return _backend(gm, example_inputs, compiler_config=NpuGraphExConfig(), **kwargs)
+
+
 def _backend(
     gm: fx.GraphModule,
     example_inputs: Sequence[Any],
     *,
-    compiler_config: CompilerConfig,
+    compiler_config: Config,
     custom_decompositions: Mapping[Any, Callable[..., Any]] | None = None,
-    compiled: weakref.WeakSet[CompiledGraph] | None = None,
+    compiled: weakref.WeakSet[AnyGraph] | None = None,
     options: Mapping[str, Any] | None = None,
     mode: str | None = None,
 ) -> Callable[..., Any]:
-    load_converters()
     refuse_inductor_mode(mode)
     refuse_inductor_options(options)
-    config = with_foreign_options(compiler_config, options)
+    config = _with_options(compiler_config, options)
     frozen = _options(config)
 
     def compiler(graph: fx.GraphModule, inputs: Sequence[Any]) -> Callable[[list[Any]], Sequence[Any]]:
-        result = compile_graph(graph, inputs, frozen, config)
-        if compiled is not None and isinstance(result, CompiledGraph):
+        result = _compile(graph, inputs, frozen, config)
+        if compiled is not None and isinstance(result, CompiledGraph | CapturedGraph):
             compiled.add(result)
         return result
 
-    known, custom = converters.snapshot(), custom_decompositions or {}
+    custom = dict(custom_decompositions or {})
+    if frozen.captures:
+        known, decompositions = frozenset[Any](), custom
+    else:
+        load_converters()
+        known, decompositions = frozenset(converters.snapshot()), decomposition_table(converters.snapshot(), custom)
     refuse_unsupported_mutations(gm)
     with converted_kept_whole(known, custom), name_expanded_inputs(gm):
         return _torch_compat.aot_module_simplified(
@@ -179,25 +225,27 @@ def _backend(
             fw_compiler=compiler,
             bw_compiler=compiler,
             inference_compiler=compiler,
-            decompositions=decomposition_table(known, custom),
-            keep_inference_input_mutations=frozen.keep_inference_input_mutations,
+            decompositions=decompositions,
+            keep_inference_input_mutations=frozen.captures or frozen.keep_inference_input_mutations,
         )
 
 
-def _options(config: CompilerConfig) -> Options:
+def _with_options(config: Config, options: Mapping[str, Any] | None) -> Config:
+    """The configuration with the ``options=`` of ``torch.compile``, on a copy."""
+    if isinstance(config, CompilerConfig):
+        return with_foreign_options(config, options)
+    return config.with_options(options)
+
+
+def _options(config: Config) -> Options:
     """Freeze the configuration for one compile.
 
     Raises:
-        UnavailableFeatureError: It asks for capture mode.
         ConfigValueError: It disables a pass that does not exist, or has a text that cannot be read.
         ProcessOptionsError: It differs from an earlier compile in an option of the process.
     """
-    if config.captures:
-        raise UnavailableFeatureError(
-            "Capture mode is not in this version",
-            why=f"config.mode is {config.mode.raw!r}",
-            fix='config.mode = "max-autotune"',
-        )
+    if isinstance(config, NpuGraphExConfig):
+        return Options.from_npugraph_ex(config)
     check_disabled_passes(config)
     options = Options.from_config(config)
     PROCESS_OPTIONS.fix(options.process_strings)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -15,7 +15,7 @@ from torchair.convert.driver import Converted, convert_graph
 from torchair.convert.registry import converters
 from torchair.engines import BoxedExecutable, Executable, compile_on
 from torchair.errors import GraphInputError, UnsupportedGraphError
-from torchair.frontend import optimize_fx
+from torchair.frontend import FxPassRecord, decomposition_table, optimize_fx
 from torchair.ir import Graph
 from torchair.ir.text import to_text
 from torchair.logs import logger
@@ -40,6 +40,7 @@ class CompiledGraph:
         engine: Name of the engine.
         executable: What the engine made of it.
         passes: A record of each graph pass.
+        fx_passes: A record of each pass over the FX graph before.
     """
 
     _boxed_call = True
@@ -52,6 +53,7 @@ class CompiledGraph:
         engine: str,
         passes: tuple[PassRecord, ...] = (),
         *,
+        fx_passes: tuple[FxPassRecord, ...] = (),
         verify: bool = False,
     ) -> None:
         self.number = number
@@ -59,6 +61,7 @@ class CompiledGraph:
         self.report: ConversionReport = converted.report
         self.engine = engine
         self.passes = passes
+        self.fx_passes = fx_passes
         self.executable = executable
         self._boxed = executable.boxed if isinstance(executable, BoxedExecutable) else None
         self._positions = converted.inputs
@@ -130,7 +133,11 @@ def check_inputs(graph: Graph, inputs: Sequence[Any]) -> None:
 
 
 def compile_graph(
-    gm: fx.GraphModule, inputs: Sequence[Any], options: Options, config: Any = None
+    gm: fx.GraphModule,
+    inputs: Sequence[Any],
+    options: Options,
+    config: Any = None,
+    decompositions: Mapping[Any, Callable[..., Any]] | None = None,
 ) -> Callable[[list[Any]], Sequence[Any]]:
     """Compile an AOT-level FX graph.
 
@@ -138,6 +145,7 @@ def compile_graph(
         gm: The graph; it is not changed.
         inputs: Fake inputs.
         config: The user's config object, for custom passes.
+        decompositions: What the graph was traced with; the mode's own table when omitted.
 
     Returns:
         A callable that takes one list, the flat arguments of the graph.
@@ -147,29 +155,35 @@ def compile_graph(
     name = f"graph_{number}"
     logger.info("compiler inputs: %s", inputs)
     logger.info("graph: %s", gm.graph)
-    gm = optimize_fx(
-        gm,
-        inputs,
-        config,
-        pre_pass=options.post_grad_custom_pre_pass,
-        post_pass=options.post_grad_custom_post_pass,
+    known = converters.snapshot()
+    optimized = optimize_fx(
+        gm, inputs, config, options, mode="ge", decompositions=decompositions or decomposition_table(known, {})
     )
+    gm = optimized.gm
     if options.run_eagerly:
         logger.warning(f"{name} runs eagerly: config.debug.run_eagerly is set")
         return _torch_compat.make_boxed(lambda args: gm(*args))
     with _torch_compat.no_dispatch_modes():
         converted = convert_graph(
             gm,
-            converters.snapshot(),
+            known,
             name=name,
             unconverted_ops=options.unconverted_ops,
             require_prototype=options.require_prototype,
         )
         given = [inputs[i] for i in converted.inputs]
-        records = run_passes(converted.graph, given, options, returned_inputs(gm))
+        records = run_passes(converted.graph, given, options, returned_inputs(gm), fuel=optimized.fuel_left)
         executable, engine = compile_on(options.engine, converted.graph, options, given)
     _log_classification(converted.graph, number)
-    return CompiledGraph(number, converted, executable, engine, records, verify=options.verify_custom_ops)
+    return CompiledGraph(
+        number,
+        converted,
+        executable,
+        engine,
+        records,
+        fx_passes=optimized.records,
+        verify=options.verify_custom_ops,
+    )
 
 
 def _log_classification(graph: Graph, number: int) -> None:

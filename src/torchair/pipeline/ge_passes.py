@@ -20,13 +20,19 @@ _SUPER_KERNEL = {"_super_kernel_scope", "_super_kernel_options"}
 
 
 def run_passes(
-    graph: Graph, inputs: Sequence[Any], options: Options, remade_outputs: Sequence[int] = ()
+    graph: Graph,
+    inputs: Sequence[Any],
+    options: Options,
+    remade_outputs: Sequence[int] = (),
+    *,
+    fuel: int | None = None,
 ) -> tuple[PassRecord, ...]:
     """Optimize the graph in place.
 
     Args:
         inputs: Fake inputs, one for each graph input.
         remade_outputs: Numbers of the outputs that are inputs (:func:`returned_inputs`).
+        fuel: How many passes may change the graph; None: no limit.
 
     Raises:
         PassError: A pass failed.
@@ -41,7 +47,7 @@ def run_passes(
     runner = PassRunner(
         passes,
         disabled_passes=disabled,
-        pass_fuel=options.pass_fuel,
+        pass_fuel=fuel,
         verify=options.verify_graphs,
     )
     return runner.run(graph)

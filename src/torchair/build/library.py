@@ -1,0 +1,98 @@
+"""Libraries in a cache folder: built once, by one of the processes that want them, and then only loaded."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from torchair.build.compiler import Compiler
+from torchair.errors import BuildError
+from torchair.logs import get_logger
+
+__all__ = ["build_library", "cache_root"]
+
+_log = get_logger(__name__)
+
+
+def cache_root() -> Path:
+    """The folder for built libraries: ``TORCHAIR_CACHE_DIR``, else the user's cache folder.
+
+    Raises:
+        BuildError: It cannot be made, or another user may write into it: a library from there would run as this user.
+    """
+    chosen = os.environ.get("TORCHAIR_CACHE_DIR")
+    if chosen:
+        root = Path(chosen)
+    else:
+        import platformdirs
+
+        root = Path(platformdirs.user_cache_dir("torchair", appauthor=False))
+    try:
+        root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        status = root.stat()
+    except OSError as error:
+        raise BuildError(
+            "The cache folder cannot be used",
+            why=str(error),
+            fix="Name another folder: TORCHAIR_CACHE_DIR=/path/to/folder",
+        ) from error
+    foreign = hasattr(os, "getuid") and status.st_uid != os.getuid()
+    if foreign or stat.S_IMODE(status.st_mode) & (stat.S_IWGRP | stat.S_IWOTH):
+        raise BuildError(
+            "The cache folder cannot be used",
+            why=f"{root} belongs to another user" if foreign else f"other users may write into {root}",
+            fix=f"chmod go-w {root}, or name another folder: TORCHAIR_CACHE_DIR=/path/to/folder",
+        )
+    return root
+
+
+def build_library(
+    name: str, sources: Sequence[Path], compiler: Compiler, flags: Sequence[str], *, facts: Sequence[str] = ()
+) -> Path:
+    """The library for these sources: the one in the cache, else a new one.
+
+    Args:
+        name: Name of the library; letters, digits and underscores.
+        facts: What else the result depends on (the version of torch, say); part of the key.
+
+    Raises:
+        BuildError: The sources do not compile, or the cache folder cannot be used.
+    """
+    if not name.isidentifier():
+        raise BuildError("A library has no usable name", why=f"{name!r} is no identifier")
+    digest = hashlib.sha256()
+    for part in (
+        compiler.identity,
+        *compiler.command,
+        *flags,
+        *facts,
+        *(s.read_text(encoding="utf-8") for s in sources),
+    ):
+        digest.update(part.encode())
+        digest.update(b"\0")
+    folder = cache_root() / "libraries" / f"{name}-{digest.hexdigest()[:24]}"
+    library = folder / f"{name}.so"
+    if library.is_file():
+        return library
+    import filelock
+
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with filelock.FileLock(folder / "lock"):
+            if not library.is_file():
+                _log.info("compiling %s, once; the result is kept in %s", name, folder)
+                with tempfile.TemporaryDirectory(dir=folder) as scratch:
+                    made = Path(scratch, library.name)
+                    compiler.compile(sources, made, flags)
+                    made.replace(library)  # whoever sees the file sees all of it
+    except OSError as error:
+        raise BuildError(
+            "The cache folder cannot be used",
+            why=str(error),
+            fix="Name another folder: TORCHAIR_CACHE_DIR=/path/to/folder",
+        ) from error
+    return library

@@ -1,0 +1,523 @@
+"""FX graph -> ``runtime.Plan``: decide where each value lives, and write down the launches. Runs no operator.
+
+Sizes, strides and dtypes come from the fake tensors in ``meta["val"]``. A value whose memory nobody outside sees lies in
+the arena: its operator writes there through its ``out=`` overload, and views of it are made once, ahead. Graph outputs
+are allocated by their operators, so each run returns fresh tensors (or, with ``static_outputs``, the same ones).
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import fx
+
+from torchair import _torch_compat
+from torchair._torch_compat import OpOverload
+from torchair.capture.values import Numbers, aliases_arguments, call_arguments, written_arguments
+from torchair.frontend.source_lines import source_line
+from torchair.runtime.memory import Lifetime, plan_offsets
+from torchair.runtime.plan import Buffer, Call, Callback, Item, Launch, Plan, Slot, Step
+
+__all__ = ["Recorder", "record"]
+
+aten = torch.ops.aten
+
+#: Operators that only allocate: as a buffer they need no launch.
+_ALLOCATIONS = frozenset(
+    {
+        "aten::empty",
+        "aten::empty_strided",
+        "aten::empty_like",
+        "aten::new_empty",
+        "aten::new_empty_strided",
+        "aten::empty_permuted",
+    }
+)
+
+#: Copies, whose ``out=`` overloads are generated: into a buffer they are ``copy_``.
+_COPIES = frozenset({"aten::clone", "aten::_to_copy", "aten::lift_fresh_copy"})
+
+
+@dataclass(slots=True)
+class _Root:
+    """Memory that one node brings in.
+
+    Attributes:
+        first: Step that makes it.
+        last: Last step that uses it or a view of it.
+        planned: It lies in the arena, as these buffers: one for each result.
+        out: Overload that writes there; None where ``copy_`` or nothing does.
+    """
+
+    first: int
+    last: int
+    planned: bool = False
+    out: OpOverload | None = None
+    returned: bool = False
+
+
+@dataclass(slots=True)
+class Recorder:
+    """Records one FX graph under shape keys.
+
+    Attributes:
+        gm: The graph, after all passes.
+        static_inputs: Positions of inputs that are parameters or buffers.
+        static_outputs: Outputs lie in memory that the next run overwrites.
+    """
+
+    gm: fx.GraphModule
+    static_inputs: Collection[int] = ()
+    static_outputs: bool = False
+    _nodes: list[fx.Node] = field(default_factory=list)
+    _position: dict[fx.Node, int] = field(default_factory=dict)
+    _roots_of: dict[fx.Node, frozenset[fx.Node]] = field(default_factory=dict)
+    _outputs: tuple[Any, ...] = ()
+
+    def __post_init__(self) -> None:
+        self._nodes = [n for n in self.gm.graph.nodes if n.op != "output"]
+        self._position = {n: i for i, n in enumerate(self._nodes)}
+        (returned,) = next(n for n in self.gm.graph.nodes if n.op == "output").args
+        self._outputs = tuple(returned) if isinstance(returned, list | tuple) else (returned,)
+        for node in self._nodes:
+            self._roots_of[node] = self._memory_of(node)
+
+    def record(self, symbols: Mapping[Any, int]) -> Plan:
+        """The plan for one shape key.
+
+        Args:
+            symbols: Symbols of sizes and their values.
+        """
+        return _Recording(self, Numbers(symbols)).plan()
+
+    def _memory_of(self, node: fx.Node) -> frozenset[fx.Node]:
+        """Nodes whose memory the value of a node may lie in."""
+        if node.op != "call_function":
+            return frozenset({node})
+        if node.target is operator.getitem:
+            return self._roots_of[node.args[0]]  # type: ignore[index]
+        if isinstance(node.target, OpOverload):
+            shared = _tensors([call_arguments(node.target, node)[i] for i in aliases_arguments(node.target)])
+            if shared:
+                return frozenset().union(*(self._roots_of[n] for n in shared))
+            return frozenset({node})
+        # Python: nothing is known of it.
+        return frozenset({node}).union(*(self._roots_of[n] for n in node.all_input_nodes))
+
+
+def record(
+    gm: fx.GraphModule,
+    symbols: Mapping[Any, int],
+    *,
+    static_inputs: Collection[int] = (),
+    static_outputs: bool = False,
+) -> Plan:
+    """The plan of an FX graph for one shape key; arguments as of :class:`Recorder`."""
+    return Recorder(gm, static_inputs, static_outputs).record(symbols)
+
+
+def _tensors(value: Any) -> list[fx.Node]:
+    found: list[fx.Node] = []
+    fx.map_arg(value, lambda n: found.append(n))  # type: ignore[no-untyped-call]
+    return found
+
+
+class _Recording:
+    """One plan in the making."""
+
+    def __init__(self, recorder: Recorder, numbers: Numbers) -> None:
+        self._graph = recorder
+        self._numbers = numbers
+        self._slots: dict[fx.Node, int] = {}
+        self._parts: dict[fx.Node, list[int]] = {}  # slots of the results of a node with several
+        self._count = 0
+        self._constants: dict[int, Any] = {}
+        self._held: set[int] = set()
+        self._kept: set[int] = set()
+        self._buffers: dict[int, tuple[torch.Tensor, fx.Node]] = {}
+        self._held_views: list[Call | Item] = []
+        self._kept_views: list[Call] = []
+        self._steps: list[tuple[Launch, str, str]] = []
+        self._roots: dict[fx.Node, _Root] = {}
+
+    def plan(self) -> Plan:
+        nodes = self._graph._nodes
+        self._find_lifetimes()
+        inputs = [n for n in nodes if n.op == "placeholder"]
+        for node in inputs:
+            self._slots[node] = self._new_slot()
+        self._kept = {i for i in self._graph.static_inputs if isinstance(inputs[i].meta.get("val"), torch.Tensor)}
+        for node in nodes:
+            if node.op == "get_attr":
+                self._constant(node)
+            elif node.op == "call_function":
+                self._node(node)
+        outputs = [self._output(o) for o in self._graph._outputs]
+        buffers, arena_bytes, static_bytes = self._place()
+        watched = sorted({s for view in self._kept_views for s in _slots_of(view) if s < len(inputs)})
+        return Plan(
+            slots=self._count,
+            inputs=len(inputs),
+            constants=self._constants,
+            buffers=buffers,
+            arena_bytes=arena_bytes,
+            static_bytes=static_bytes,
+            held_views=self._held_views,
+            kept_views=self._kept_views,
+            watched=watched,
+            steps=self._with_releases(outputs),
+            outputs=outputs,
+        )
+
+    # --- where values live ---
+
+    def _find_lifetimes(self) -> None:
+        graph = self._graph
+        for i, node in enumerate(graph._nodes):
+            for root in graph._roots_of[node]:
+                if root is node:
+                    self._roots[node] = _Root(i, i)
+                else:
+                    self._roots[root].last = i
+            for used in node.all_input_nodes:
+                for root in graph._roots_of[used]:
+                    self._roots[root].last = i
+        for output in graph._outputs:
+            if isinstance(output, fx.Node):
+                for root in graph._roots_of[output]:
+                    self._roots[root].returned = True
+        for node, root in self._roots.items():
+            if node.op == "call_function" and isinstance(node.target, OpOverload):
+                if root.returned and not graph.static_outputs:
+                    continue
+                root.planned, root.out = self._can_plan(node, node.target)
+        for node in graph._nodes:
+            # Whoever changes the sizes or the memory of a tensor gets one of its own.
+            if isinstance(node.target, OpOverload) and _torch_compat.changes_metadata(node.target):
+                for used in node.all_input_nodes:
+                    for root in graph._roots_of[used]:
+                        self._roots[root].planned = False
+
+    def _can_plan(self, node: fx.Node, op: OpOverload) -> tuple[bool, OpOverload | None]:
+        """Whether the results of a node can lie in the arena, and the overload that writes them there."""
+        value = node.meta.get("val")
+        results = list(value) if isinstance(value, list | tuple) else [value]
+        if op._schema.is_mutable or torch.Tag.nondeterministic_seeded in op.tags:
+            return False, None
+        if not results or not all(self._is_plannable(r) for r in results):
+            return False, None
+        if op._schema.name in _ALLOCATIONS:
+            return True, None
+        if op._schema.name in _COPIES:
+            return isinstance(node.args[0], fx.Node) and _is_dense_cpu(node.args[0].meta.get("val")), None
+        if op.namespace != "aten":
+            return False, None
+        out = _out_variant(op)
+        return out is not None, out
+
+    def _is_plannable(self, tensor: Any) -> bool:
+        if not _is_dense_cpu(tensor) or tensor.is_conj() or tensor.is_neg() or tensor.is_quantized:
+            return False
+        sizes, strides = self._numbers.all(tensor.shape), self._numbers.all(tensor.stride())
+        return sizes is not None and strides is not None and _is_dense(sizes, strides)
+
+    def _place(self) -> tuple[list[Buffer], int, int]:
+        """Offsets of the buffers."""
+        slots = list(self._buffers)
+        shapes: dict[int, tuple[tuple[int, ...], tuple[int, ...], int]] = {}
+        for slot, (tensor, _) in self._buffers.items():
+            sizes, strides = self._numbers.all(tensor.shape), self._numbers.all(tensor.stride())
+            assert sizes is not None
+            assert strides is not None
+            shapes[slot] = sizes, strides, math.prod(sizes) * tensor.dtype.itemsize
+        static = {s for s in slots if self._roots[self._buffers[s][1]].returned}
+        offsets: dict[int, int] = {}
+        totals = []
+        for kind in (False, True):
+            these = [s for s in slots if (s in static) == kind]
+            end = len(self._graph._nodes)
+            lives = []
+            for s in these:
+                root = self._roots[self._buffers[s][1]]
+                first, last = (0, end) if kind else (root.first, root.last)
+                lives.append(Lifetime(first, last, shapes[s][2]))
+            found, total = plan_offsets(lives)
+            offsets.update(zip(these, found, strict=True))
+            totals.append(total)
+        buffers = [
+            Buffer(s, self._buffers[s][0].dtype, offsets[s], shapes[s][0], shapes[s][1], static=s in static)
+            for s in slots
+        ]
+        return buffers, totals[0], totals[1]
+
+    # --- nodes ---
+
+    def _new_slot(self) -> int:
+        self._count += 1
+        return self._count - 1
+
+    def _constant(self, node: fx.Node) -> None:
+        value = self._graph.gm
+        for part in str(node.target).split("."):
+            value = getattr(value, part)
+        slot = self._slots[node] = self._new_slot()
+        self._constants[slot] = value.detach() if isinstance(value, torch.Tensor) else value
+        self._held.add(slot)
+
+    def _node(self, node: fx.Node) -> None:
+        if self._is_known_number(node):
+            return
+        if node.target is operator.getitem:
+            self._item(node)
+        elif isinstance(node.target, OpOverload) and not _is_symbolic_query(node.target):
+            self._call(node, node.target)
+        else:
+            self._python(node)
+
+    def _is_known_number(self, node: fx.Node) -> bool:
+        value = node.meta.get("val")
+        numbers: Any = torch.SymInt | torch.SymFloat | torch.SymBool
+        if node.op != "placeholder":  # an input that is a plain number is what each call passes
+            numbers = numbers | int | float | bool
+        return isinstance(value, numbers) and self._numbers.value(value) is not None and not _has_effect(node)
+
+    def _argument(self, value: Any) -> Any:
+        """An argument of a call as the plan says it."""
+        if isinstance(value, fx.Node):
+            if value in self._slots:
+                if value.op == "placeholder" and self._is_known_number(value):
+                    return self._numbers.value(value.meta["val"])
+                return Slot(self._slots[value])
+            return self._numbers.value(value.meta["val"])
+        if isinstance(value, list | tuple):
+            return [self._argument(v) for v in value]
+        if isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool):
+            return self._numbers.value(value)
+        return value
+
+    def _call(self, node: fx.Node, op: OpOverload) -> None:
+        given = call_arguments(op, node)
+        args = [self._argument(a) for a in given]
+        root = self._roots.get(node)
+        if root is not None and root.planned:
+            self._planned(node, op, root, args)
+            return
+        shared = aliases_arguments(op)
+        written = written_arguments(op)
+        if written:
+            self._writing(node, op, args, written)
+            return
+        slots = [a.index for a in _flat(args) if isinstance(a, Slot)]
+        if shared and slots and all(s in self._held for s in slots):
+            self._held_views.append(self._results(node, op, args))
+            self._held.update(s for s in self._held_views[-1].results if s >= 0)
+            return
+        single = isinstance(node.meta.get("val"), torch.Tensor)
+        if shared and slots and single and all(s in self._held or s in self._kept for s in slots):
+            self._kept_views.append(self._results(node, op, args))
+            self._kept.update(s for s in self._kept_views[-1].results if s >= 0)
+            return
+        self._step(self._results(node, op, args), node)
+
+    def _planned(self, node: fx.Node, op: OpOverload, root: _Root, args: list[Any]) -> None:
+        value = node.meta["val"]
+        results = list(value) if isinstance(value, list | tuple) else [value]
+        slots = [self._new_slot() for _ in results]
+        for slot, tensor in zip(slots, results, strict=True):
+            self._buffers[slot] = tensor, node
+            self._held.add(slot)
+        if isinstance(value, list | tuple):
+            self._parts[node] = slots
+        else:
+            self._slots[node] = slots[0]
+        if root.out is not None:
+            self._step(Call(root.out, (*args, *(Slot(s) for s in slots)), (), may_alias=True), node)
+        elif op._schema.name in _COPIES:
+            self._step(Call(aten.copy_.default, (Slot(slots[0]), args[0], False), (), may_alias=True), node)
+
+    def _writing(self, node: fx.Node, op: OpOverload, args: list[Any], written: Sequence[int]) -> None:
+        """An operator that writes arguments: a result that is one of them is the value in its slot."""
+        returns = op._schema.returns
+        same: list[int | None] = [self._written_slot(op, r, args, written) for r in returns]
+        if len(returns) == 1 and same[0] is not None:
+            self._slots[node] = same[0]
+            self._step(Call(op, tuple(args), (), may_alias=True), node)
+        elif any(s is not None for s in same):
+            slots = [self._new_slot() if s is None else s for s in same]
+            self._parts[node] = slots
+            results = tuple(slot if s is None else -1 for s, slot in zip(same, slots, strict=True))
+            self._step(Call(op, tuple(args), results, may_alias=True), node)
+        else:
+            self._step(self._results(node, op, args), node)
+
+    @staticmethod
+    def _written_slot(op: OpOverload, returned: Any, args: Sequence[Any], written: Sequence[int]) -> int | None:
+        if returned.alias_info is None:
+            return None
+        for i in written:
+            info = op._schema.arguments[i].alias_info
+            if info.before_set == returned.alias_info.before_set and isinstance(args[i], Slot):
+                return int(args[i].index)
+        return None
+
+    def _results(self, node: fx.Node, op: OpOverload, args: Sequence[Any]) -> Call:
+        """The call with a slot for each result."""
+        count = len(op._schema.returns)
+        if count == 0:
+            results: tuple[int, ...] = ()
+        elif count == 1:
+            slot = self._slots[node] = self._new_slot()
+            results = (slot,)
+        else:
+            used = {u.args[1] for u in node.users if u.target is operator.getitem}
+            self._parts[node] = [self._new_slot() if i in used else -1 for i in range(count)]
+            results = tuple(self._parts[node])
+        return Call(op, tuple(args), results, may_alias=bool(aliases_arguments(op)))
+
+    def _item(self, node: fx.Node) -> None:
+        container, index = node.args
+        assert isinstance(container, fx.Node)
+        assert isinstance(index, int)
+        if container in self._parts:
+            self._slots[node] = self._parts[container][index]
+            return
+        slot = self._slots[node] = self._new_slot()
+        item = Item(self._slots[container], index, slot)
+        if item.container in self._held:
+            self._held_views.append(item)
+            self._held.add(slot)
+        else:
+            self._step(item, node)
+
+    def _python(self, node: fx.Node) -> None:
+        """Python runs it: arithmetic on numbers known only at run time, and operators that take functions."""
+        slots: list[int] = []
+        places: dict[fx.Node, int | None] = {}
+        for used in node.all_input_nodes:
+            argument = self._whole(used)
+            if isinstance(argument, Slot):
+                places[used] = len(slots)
+                slots.append(argument.index)
+            else:
+                places[used] = None
+        value = node.meta.get("val")
+        several = isinstance(value, list | tuple) and all(u.target is operator.getitem for u in node.users)
+        function = _python_call(node, places, {n: self._whole(n) for n, at in places.items() if at is None}, several)
+        if several:
+            results = [self._new_slot() for _ in value]
+            self._parts[node] = results
+        else:
+            results = [self._new_slot()]
+            self._slots[node] = results[0]
+        self._step(Callback(function, tuple(slots), tuple(results)), node)
+
+    def _whole(self, node: fx.Node) -> Any:
+        if node.op == "get_attr":
+            return self._constants[self._slots[node]]
+        if node in self._parts and node not in self._slots:
+            raise NotImplementedError(f"{node} is used as a whole")  # several results are only taken apart by getitem
+        return self._argument(node)
+
+    def _step(self, launch: Launch, node: fx.Node) -> None:
+        self._steps.append((launch, f"{_target(node)} (node {node.name})", source_line(node)))
+
+    def _output(self, value: Any) -> int:
+        argument = self._argument(value)
+        if isinstance(argument, Slot):
+            return argument.index
+        slot = self._new_slot()
+        self._constants[slot] = argument
+        self._held.add(slot)
+        return slot
+
+    def _with_releases(self, outputs: Sequence[int]) -> list[Step]:
+        last: dict[int, int] = {}
+        for i, (launch, _, _) in enumerate(self._steps):
+            for slot in (*_slots_of(launch), *_results_of(launch)):
+                if slot >= 0:
+                    last[slot] = i
+        stay = {*outputs, *self._held, *self._kept}
+        gone: dict[int, list[int]] = {}
+        for slot, i in last.items():
+            if slot not in stay:
+                gone.setdefault(i, []).append(slot)
+        return [
+            Step(launch, tuple(gone.get(i, ())), name, where) for i, (launch, name, where) in enumerate(self._steps)
+        ]
+
+
+def _python_call(
+    node: fx.Node, places: Mapping[fx.Node, int | None], constants: Mapping[fx.Node, Any], several: bool
+) -> Callable[[list[Any]], list[Any]]:
+    target: Any = node.target
+
+    def run(values: list[Any]) -> list[Any]:
+        def fill(used: fx.Node) -> Any:
+            at = places[used]
+            return constants[used] if at is None else values[at]
+
+        args, kwargs = fx.map_arg((node.args, node.kwargs), fill)  # type: ignore[no-untyped-call, misc]
+        result = target(*args, **kwargs)
+        return list(result) if several else [result]
+
+    return run
+
+
+def _flat(args: Sequence[Any]) -> list[Any]:
+    return [leaf for a in args for leaf in (_flat(a) if isinstance(a, list | tuple) else [a])]
+
+
+def _slots_of(launch: Launch) -> list[int]:
+    if isinstance(launch, Call):
+        return [a.index for a in _flat(launch.args) if isinstance(a, Slot)]
+    return [launch.container] if isinstance(launch, Item) else list(launch.args)
+
+
+def _results_of(launch: Launch) -> Sequence[int]:
+    return (launch.result,) if isinstance(launch, Item) else launch.results
+
+
+def _target(node: fx.Node) -> str:
+    return (
+        str(node.target) if isinstance(node.target, OpOverload) else getattr(node.target, "__name__", str(node.target))
+    )
+
+
+def _is_symbolic_query(op: OpOverload) -> bool:
+    """Sizes, strides and offsets as numbers: Python has them, the dispatcher has no kernel for real tensors."""
+    return op._schema.name in ("aten::sym_size", "aten::sym_stride", "aten::sym_storage_offset", "aten::sym_numel")
+
+
+def _has_effect(node: fx.Node) -> bool:
+    return isinstance(node.target, OpOverload) and (node.target._schema.is_mutable or node.is_impure())
+
+
+def _is_dense_cpu(tensor: Any) -> bool:
+    return isinstance(tensor, torch.Tensor) and tensor.device.type == "cpu" and tensor.layout is torch.strided
+
+
+def _is_dense(sizes: Sequence[int], strides: Sequence[int]) -> bool:
+    """Whether elements fill their memory without gaps and overlaps."""
+    expected = 1
+    for size, stride in sorted(zip(sizes, strides, strict=True), key=operator.itemgetter(1, 0)):
+        if size == 1:
+            continue
+        if stride != expected:
+            return 0 in sizes
+        expected *= size
+    return True
+
+
+_out_variants: dict[OpOverload, OpOverload | None] = {}
+
+
+def _out_variant(op: OpOverload) -> OpOverload | None:
+    if op not in _out_variants:
+        found = _torch_compat.native_out_variant(op)
+        _out_variants[op] = found if found is not None and _torch_compat.has_kernel(found, "CPU") else None
+    return _out_variants[op]

@@ -1,0 +1,60 @@
+"""Build and load ``plan.cpp``, on first use."""
+
+from __future__ import annotations
+
+import importlib.machinery
+import importlib.util
+import threading
+from pathlib import Path
+from types import ModuleType
+
+from torchair import _torch_compat
+from torchair.build import build_library, find_compiler
+from torchair.errors import BuildError, Rejection
+from torchair.logs import logger
+
+__all__ = ["load_extension"]
+
+_NAME = "torchair_plan"
+_lock = threading.Lock()
+_loaded: ModuleType | Rejection | None = None
+
+
+def load_extension() -> ModuleType | Rejection:
+    """The C++ runtime; or, said once as a warning, why plans are replayed from Python instead."""
+    global _loaded  # noqa: PLW0603  one library for the process
+    with _lock:
+        if _loaded is None:
+            _loaded = _load()
+            if isinstance(_loaded, Rejection):
+                logger.warning(
+                    f"captured graphs are replayed from Python, which is slower: {_loaded.reason}\n{_loaded.fix}"
+                )
+    return _loaded
+
+
+def _load() -> ModuleType | Rejection:
+    compiler = find_compiler()
+    if isinstance(compiler, Rejection):
+        return compiler
+    flags = [
+        "-std=c++17",
+        "-O2",
+        "-fPIC",
+        "-shared",
+        "-fvisibility=hidden",
+        "-ffp-contract=off",  # the results are to be those of eager mode
+        f"-DTORCH_EXTENSION_NAME={_NAME}",
+        *_torch_compat.extension_flags(),
+    ]
+    facts = _torch_compat.extension_facts()
+    try:
+        library = build_library(_NAME, [Path(__file__).with_name("plan.cpp")], compiler, flags, facts=facts)
+        loader = importlib.machinery.ExtensionFileLoader(_NAME, str(library))
+        spec = importlib.util.spec_from_file_location(_NAME, library, loader=loader)
+        assert spec is not None
+        module = importlib.util.module_from_spec(spec)
+        loader.exec_module(module)
+    except (BuildError, ImportError) as error:
+        return Rejection(f"the C++ runtime cannot be built or loaded: {error}", "")
+    return module

@@ -1,0 +1,204 @@
+"""Instances of plans: the C++ one, and its twin in Python for machines without a compiler."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any, Protocol
+
+import torch
+
+from torchair import _torch_compat
+from torchair.errors import ExecutionError, Rejection, TorchAirError
+from torchair.runtime.extension import load_extension
+from torchair.runtime.plan import Call, Callback, Item, Plan, Slot
+
+__all__ = ["Arena", "Instance", "new_arena"]
+
+
+class Arena(Protocol):
+    """Memory that the instances of one pool use in turn."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that it holds."""
+
+    def reserve(self, nbytes: int) -> None:
+        """Hold at least so many bytes; tensors that were made over it stay valid."""
+
+
+def new_arena() -> Arena:
+    """An empty arena for the runtime of this machine."""
+    extension = load_extension()
+    if isinstance(extension, ModuleType):
+        arena: Arena = extension.Arena()
+        return arena
+    return _PythonArena()
+
+
+class Instance:
+    """A plan over an arena, ready to run. One run at a time.
+
+    Args:
+        plan: What runs.
+        arena: Where its intermediate values lie; enlarged to what the plan needs.
+    """
+
+    def __init__(self, plan: Plan, arena: Arena) -> None:
+        self.plan = plan
+        self.arena = arena
+        arena.reserve(plan.arena_bytes)
+        self._static = new_arena() if plan.static_bytes else None
+        if self._static is not None:
+            self._static.reserve(plan.static_bytes)
+        extension = load_extension()
+        if isinstance(extension, Rejection):
+            assert isinstance(arena, _PythonArena)
+            self._core: Any = _PythonCore(plan, arena, self._static)
+        else:
+            self._core = _native_core(extension, plan, arena, self._static)
+        self._run = self._core.run
+
+    def run(self, inputs: list[Any]) -> list[Any]:
+        """Run the plan; the list is emptied.
+
+        Raises:
+            ExecutionError: A launch failed; with the operator's name and the user's line. The instance can be used again.
+        """
+        try:
+            outputs: list[Any] = self._run(inputs)
+        except TorchAirError:
+            raise
+        except Exception as error:
+            failed = self._core.failed
+            if failed < 0:
+                raise
+            step = self.plan.steps[failed]
+            raise ExecutionError.of(error, step.label, where=step.where) from error
+        return outputs
+
+
+def _native_core(extension: ModuleType, plan: Plan, arena: Any, static: Any) -> Any:
+    core = extension.PlanInstance(plan.slots, plan.inputs, arena)
+    for slot, value in plan.constants.items():
+        core.hold(slot, value)
+    for b in plan.buffers:
+        core.hold_buffer(b.slot, static if b.static else arena, b.dtype, b.offset, b.sizes, b.strides)
+    for view in plan.held_views:
+        if isinstance(view, Item):
+            core.hold_item(view.container, view.index, view.result)
+        else:
+            core.hold_views(*_name(view), _encoded(view), view.results)
+    for view in plan.kept_views:
+        core.add_kept_view(*_name(view), _encoded(view), view.results)
+    core.watch(plan.watched)
+    for step in plan.steps:
+        launch = step.launch
+        if isinstance(launch, Call):
+            core.add_call(*_name(launch), _encoded(launch), launch.results, step.release, launch.may_alias)
+        elif isinstance(launch, Item):
+            core.add_item(launch.container, launch.index, launch.result, step.release)
+        else:
+            core.add_callback(launch.function, launch.args, launch.results, step.release)
+    core.finish(plan.outputs)
+    return core
+
+
+def _name(call: Call) -> tuple[str, str]:
+    schema = call.op._schema
+    return schema.name, schema.overload_name
+
+
+def _encoded(call: Call) -> list[Any]:
+    """Arguments as the C++ side reads them: ``(0, constant)``, ``(1, slot)`` or ``(2, [of these])``."""
+    return [_encode(arg) for arg in call.args]
+
+
+def _encode(arg: Any) -> tuple[int, Any]:
+    if isinstance(arg, Slot):
+        return 1, arg.index
+    if isinstance(arg, list | tuple) and any(isinstance(a, Slot) for a in arg):
+        return 2, [_encode(a) for a in arg]
+    return 0, arg
+
+
+# --- without a compiler ------------------------------------------------------------------------------------------
+
+
+class _PythonArena:
+    def __init__(self) -> None:
+        self.storage = torch.UntypedStorage(0)
+
+    @property
+    def nbytes(self) -> int:
+        return self.storage.nbytes()
+
+    def reserve(self, nbytes: int) -> None:
+        if nbytes > self.storage.nbytes():
+            self.storage.resize_(nbytes)
+
+    def tensor(self, dtype: torch.dtype, offset: int, sizes: Sequence[int], strides: Sequence[int]) -> torch.Tensor:
+        with torch.inference_mode(mode=False):
+            return torch.empty(0, dtype=dtype).set_(self.storage, offset // dtype.itemsize, sizes, strides)  # type: ignore[call-overload, no-any-return]
+
+
+class _PythonCore:
+    """What ``PlanInstance`` of ``plan.cpp`` does, in Python."""
+
+    def __init__(self, plan: Plan, arena: _PythonArena, static: Any) -> None:
+        self.failed = -1
+        self._plan = plan
+        self._arena = arena
+        self._held: dict[int, Any] = dict(plan.constants)
+        for b in plan.buffers:
+            self._held[b.slot] = (static if b.static else arena).tensor(b.dtype, b.offset, b.sizes, b.strides)
+        with torch.inference_mode(mode=False), _torch_compat.below_autograd():
+            for view in plan.held_views:
+                self._launch(view, self._held)
+        self._watched: list[Any] = []
+
+    def run(self, inputs: list[Any]) -> list[Any]:
+        self.failed = -1
+        slots = {**self._held, **dict(enumerate(inputs))}
+        inputs.clear()
+        with _torch_compat.below_autograd():
+            for view in self._plan.kept_views:
+                self._launch(view, slots)
+            for i, step in enumerate(self._plan.steps):
+                self.failed = i
+                self._launch(step.launch, slots)
+                for slot in step.release:
+                    slots.pop(slot, None)
+        self.failed = -1
+        return [slots[slot] for slot in self._plan.outputs]
+
+    def _launch(self, launch: Call | Item | Callback, slots: dict[int, Any]) -> None:
+        if isinstance(launch, Item):
+            slots[launch.result] = slots[launch.container][launch.index]
+            return
+        if isinstance(launch, Callback):
+            results = launch.function([slots[a] for a in launch.args])
+        else:
+            given = [_read(arg, slots) for arg in launch.args]
+            names = launch.op._schema.arguments
+            positional = [v for v, a in zip(given, names, strict=True) if not a.kwarg_only]
+            named = {a.name: v for v, a in zip(given, names, strict=True) if a.kwarg_only}
+            returned = launch.op(*positional, **named)
+            results = list(returned) if len(launch.op._schema.returns) > 1 else [returned]
+            if not launch.may_alias:
+                results = [self._own(r) for r in results]
+        for slot, value in zip(launch.results, results, strict=False):
+            if slot >= 0:
+                slots[slot] = value
+
+    def _own(self, value: Any) -> Any:
+        if isinstance(value, torch.Tensor):
+            shares = value.layout is torch.strided and value.untyped_storage()._cdata == self._arena.storage._cdata
+            return value.clone() if shares else value
+        return [self._own(v) for v in value] if isinstance(value, list | tuple) else value
+
+
+def _read(arg: Any, slots: dict[int, Any]) -> Any:
+    if isinstance(arg, Slot):
+        return slots[arg.index]
+    return [_read(a, slots) for a in arg] if isinstance(arg, list | tuple) else arg

@@ -1,0 +1,479 @@
+// The C++ core of runtime.Plan: a list of launches over slots, run without Python between them.
+//
+// Built by runtime/extension.py, filled by runtime/plan.py. It knows tensors and dispatcher operators; it knows no graph.
+//
+// A slot is an IValue. Some are *held*: constants, memory of the arena, and views of those; they are set once. The others
+// live during one run: inputs, and results of launches; each is dropped after the launch that reads it last.
+
+#include <torch/csrc/Dtype.h>
+#include <torch/csrc/Exceptions.h>
+#include <torch/csrc/autograd/python_variable.h>
+#include <torch/csrc/utils/pybind.h>
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/ops/clone.h>
+#include <ATen/ScalarOps.h>
+#include <c10/core/CPUAllocator.h>
+#include <c10/core/InferenceMode.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace py = pybind11;
+using c10::IValue;
+using Stack = std::vector<IValue>;
+
+// Declared here as in torch/csrc/jit/python/pybind_utils.h, which takes half a minute to compile.
+namespace torch::jit {
+TORCH_PYTHON_API IValue toIValue(py::handle object, const c10::TypePtr& type, std::optional<int32_t> length = std::nullopt);
+TORCH_PYTHON_API py::object toPyObject(IValue value);
+}  // namespace torch::jit
+
+namespace {
+
+// A Python object of no type that the dispatcher knows, on its way between two callbacks.
+struct PythonObject final : c10::ivalue::PyObjectHolder {
+  explicit PythonObject(PyObject* object) : object_(object) { Py_INCREF(object); }
+  ~PythonObject() override {
+    py::gil_scoped_acquire gil;
+    Py_DECREF(object_);
+  }
+  PyObject* getPyObject() override { return object_; }
+  c10::InferredType tryToInferType() override { return c10::InferredType(std::string("a Python object")); }
+  IValue toIValue(const c10::TypePtr& type, std::optional<int32_t> length) override {
+    py::gil_scoped_acquire gil;
+    return torch::jit::toIValue(object_, type, length);
+  }
+  std::string toStr() override {
+    py::gil_scoped_acquire gil;
+    return py::str(py::handle(object_));
+  }
+  std::vector<at::Tensor> extractTensors() override { return {}; }
+
+ private:
+  PyObject* object_;
+};
+
+// Memory that the intermediate values of plans share, one run at a time. It grows by taking other memory for the same
+// storage, so tensors that were made over it stay valid.
+class Arena {
+ public:
+  Arena()
+      : storage_(c10::make_intrusive<c10::StorageImpl>(
+            c10::StorageImpl::use_byte_size_t(), 0, c10::GetCPUAllocator()->allocate(0), c10::GetCPUAllocator(),
+            /*resizable=*/false)) {}
+
+  void reserve(size_t bytes) {
+    if (bytes > storage_.nbytes()) {
+      auto* storage = storage_.unsafeGetStorageImpl();
+      storage->set_data_ptr(c10::DataPtr());  // give the old memory back first: the peak is the larger, not the sum
+      storage->set_nbytes(0);
+      storage->set_data_ptr(c10::GetCPUAllocator()->allocate(bytes));
+      storage->set_nbytes(bytes);
+      ++generation_;
+    }
+  }
+
+  at::Tensor tensor(at::ScalarType dtype, int64_t offset_bytes, const std::vector<int64_t>& sizes,
+                    const std::vector<int64_t>& strides) const {
+    c10::InferenceMode normal(false);
+    const auto meta = c10::scalarTypeToTypeMeta(dtype);
+    TORCH_CHECK(offset_bytes % static_cast<int64_t>(meta.itemsize()) == 0, "an offset is not aligned");
+    auto result = at::detail::make_tensor<c10::TensorImpl>(
+        c10::Storage(storage_), c10::DispatchKeySet({c10::DispatchKey::CPU, c10::DispatchKey::ADInplaceOrView}), meta);
+    auto* impl = result.unsafeGetTensorImpl();
+    impl->set_sizes_and_strides(sizes, strides, offset_bytes / static_cast<int64_t>(meta.itemsize()));
+    return result;
+  }
+
+  size_t nbytes() const { return storage_.nbytes(); }
+  int64_t generation() const { return generation_; }
+  const c10::StorageImpl* storage() const { return storage_.unsafeGetStorageImpl(); }
+
+ private:
+  c10::Storage storage_;
+  int64_t generation_ = 0;
+};
+
+// One argument whose elements come from slots and constants.
+struct ListPatch {
+  uint32_t position;
+  c10::TypePtr element_type;
+  std::vector<std::pair<int32_t, IValue>> elements;  // slot, or -1 and the constant
+};
+
+enum class Kind : uint8_t { Call, Item, Callback };
+
+struct Launch {
+  Kind kind = Kind::Call;
+  std::optional<c10::OperatorHandle> op;
+  py::object callback;  // touched with the GIL only
+  std::vector<IValue> arguments;
+  std::vector<std::pair<uint32_t, uint32_t>> patches;  // position of an argument, slot
+  std::vector<ListPatch> lists;
+  std::vector<int32_t> results;  // slot of each result, -1 for one that nobody reads
+  std::vector<uint32_t> release;
+  uint32_t item = 0;
+  bool may_alias = false;
+};
+
+// An input whose views are kept between calls, as it was when they were made.
+struct WatchedInput {
+  uint32_t slot;
+  const c10::TensorImpl* tensor = nullptr;
+  const c10::StorageImpl* storage = nullptr;
+  int64_t offset = 0;
+};
+
+IValue from_python(PyObject* object) {
+  if (THPVariable_Check(object)) return THPVariable_Unpack(object);
+  if (object == Py_None) return IValue();
+  if (PyBool_Check(object)) return object == Py_True;
+  if (PyLong_Check(object)) {
+    const long long value = PyLong_AsLongLong(object);
+    if (value == -1 && PyErr_Occurred()) throw python_error();
+    return static_cast<int64_t>(value);
+  }
+  if (PyFloat_Check(object)) return PyFloat_AS_DOUBLE(object);
+  return IValue(c10::intrusive_ptr<c10::ivalue::PyObjectHolder>(c10::make_intrusive<PythonObject>(object)));
+}
+
+py::object to_python(const IValue& value) {
+  if (value.isTensor()) return py::reinterpret_steal<py::object>(THPVariable_Wrap(value.toTensor()));
+  return torch::jit::toPyObject(value);
+}
+
+// A constant argument of the type that the schema says. A number where a tensor belongs is what eager mode makes of it: a
+// 0-d tensor that does not take part in type promotion.
+IValue constant(const py::handle& object, const c10::TypePtr& type) {
+  const bool tensor = type->kind() == c10::TypeKind::TensorType ||
+      (type->kind() == c10::TypeKind::OptionalType &&
+       type->expectRef<c10::OptionalType>().getElementType()->kind() == c10::TypeKind::TensorType);
+  if (tensor && !object.is_none() && !THPVariable_Check(object.ptr())) {
+    c10::InferenceMode normal(false);
+    at::Scalar number = torch::jit::toIValue(object, c10::NumberType::get()).toScalar();
+    auto wrapped = c10::scalar_to_tensor(number);
+    wrapped.unsafeGetTensorImpl()->set_wrapped_number(true);
+    return wrapped;
+  }
+  return torch::jit::toIValue(object, type);
+}
+
+class PlanInstance {
+ public:
+  PlanInstance(size_t slots, size_t inputs, std::shared_ptr<Arena> arena)
+      : slots_(slots), held_(slots, false), inputs_(inputs), arena_(std::move(arena)) {}
+
+  ~PlanInstance() {
+    py::gil_scoped_acquire gil;
+    slots_.clear();
+    body_.clear();
+    kept_views_.clear();
+  }
+
+  // --- filling ---
+
+  void hold(uint32_t slot, const py::object& value) {
+    slots_.at(slot) = from_python(value.ptr());
+    held_.at(slot) = true;
+  }
+
+  void hold_buffer(uint32_t slot, const Arena& memory, const py::object& dtype, int64_t offset, const std::vector<int64_t>& sizes,
+                   const std::vector<int64_t>& strides) {
+    TORCH_CHECK(THPDtype_Check(dtype.ptr()), "not a dtype");
+    const auto type = reinterpret_cast<THPDtype*>(dtype.ptr())->scalar_type;
+    slots_.at(slot) = memory.tensor(type, offset, sizes, strides);
+    held_.at(slot) = true;
+  }
+
+  // Run a launch once, now, and hold its results: views of what is held.
+  void hold_views(const std::string& name, const std::string& overload, const py::list& arguments,
+                    const std::vector<int32_t>& results) {
+    c10::InferenceMode normal(false);
+    at::AutoDispatchBelowADInplaceOrView below;
+    Launch launch = make_call(name, overload, arguments, results, {}, true);
+    call(launch, stack_);
+    for (auto slot : results)
+      if (slot >= 0) held_.at(slot) = true;
+  }
+
+  void hold_item(uint32_t slot, uint32_t item, uint32_t result) {
+    slots_.at(result) = slots_.at(slot).toListRef().at(item);
+    held_.at(result) = true;
+  }
+
+  void add_call(const std::string& name, const std::string& overload, const py::list& arguments,
+                const std::vector<int32_t>& results, const std::vector<uint32_t>& release, bool may_alias) {
+    body_.push_back(make_call(name, overload, arguments, results, release, may_alias));
+  }
+
+  void add_item(uint32_t slot, uint32_t item, int32_t result, const std::vector<uint32_t>& release) {
+    Launch launch;
+    launch.kind = Kind::Item;
+    launch.patches = {{0, slot}};
+    launch.item = item;
+    launch.results = {result};
+    launch.release = release;
+    body_.push_back(std::move(launch));
+  }
+
+  // A Python function that takes the values of the given slots as one list, and returns a list of results.
+  void add_callback(const py::object& function, const std::vector<uint32_t>& arguments, const std::vector<int32_t>& results,
+                    const std::vector<uint32_t>& release) {
+    Launch launch;
+    launch.kind = Kind::Callback;
+    launch.callback = function;
+    for (auto slot : arguments) launch.patches.emplace_back(0, slot);
+    launch.results = results;
+    launch.release = release;
+    body_.push_back(std::move(launch));
+  }
+
+  // Views of inputs that rarely change (parameters): made again only when one of these inputs is another tensor.
+  void add_kept_view(const std::string& name, const std::string& overload, const py::list& arguments,
+                     const std::vector<int32_t>& results) {
+    kept_views_.push_back(make_call(name, overload, arguments, results, {}, true));
+    for (auto slot : results)
+      if (slot >= 0) held_.at(slot) = true;
+  }
+
+  void watch(const std::vector<uint32_t>& slots) {
+    watched_.clear();
+    for (auto slot : slots) watched_.push_back(WatchedInput{slot});
+  }
+
+  void finish(const std::vector<uint32_t>& outputs) {
+    outputs_ = outputs;
+    transient_.clear();
+    for (size_t slot = 0; slot < slots_.size(); ++slot)
+      if (!held_[slot]) transient_.push_back(static_cast<uint32_t>(slot));
+    slots_.shrink_to_fit();
+    body_.shrink_to_fit();
+  }
+
+  // --- running ---
+
+  // Takes the inputs out of the list, so that the caller does not keep them alive.
+  py::list run(const py::list& inputs) {
+    const auto given = static_cast<size_t>(PyList_GET_SIZE(inputs.ptr()));
+    TORCH_CHECK(given == inputs_, "the plan takes ", inputs_, " inputs, not ", given);
+    for (size_t i = 0; i < given; ++i) slots_[i] = from_python(PyList_GET_ITEM(inputs.ptr(), i));
+    if (PyList_SetSlice(inputs.ptr(), 0, static_cast<Py_ssize_t>(given), nullptr) != 0) throw python_error();
+    failed_ = -1;
+    try {
+      py::gil_scoped_release no_gil;
+      at::AutoDispatchBelowADInplaceOrView below;
+      refresh_views();
+      for (size_t i = 0; i < body_.size(); ++i) {
+        failed_ = static_cast<int64_t>(i);
+        auto& launch = body_[i];
+        switch (launch.kind) {
+          case Kind::Call: call(launch, stack_); break;
+          case Kind::Item: item(launch); break;
+          case Kind::Callback: callback(launch); break;
+        }
+        for (auto slot : launch.release) slots_[slot] = IValue();
+      }
+    } catch (...) {
+      clear();
+      throw;
+    }
+    failed_ = -1;
+    py::list results(outputs_.size());
+    for (size_t i = 0; i < outputs_.size(); ++i)
+      PyList_SET_ITEM(results.ptr(), i, to_python(slots_[outputs_[i]]).release().ptr());
+    clear();
+    return results;
+  }
+
+  // Position of the launch that failed in the last run, or -1.
+  int64_t failed() const { return failed_; }
+  size_t launches() const { return body_.size(); }
+
+ private:
+  Launch make_call(const std::string& name, const std::string& overload, const py::list& arguments,
+                   const std::vector<int32_t>& results, const std::vector<uint32_t>& release, bool may_alias) {
+    Launch launch;
+    launch.op = c10::Dispatcher::singleton().findSchemaOrThrow(name.c_str(), overload.c_str());
+    launch.results = results;
+    launch.release = release;
+    launch.may_alias = may_alias;
+    const auto& schema = launch.op->schema();
+    TORCH_CHECK(arguments.size() == schema.arguments().size(), name, " takes ", schema.arguments().size(), " arguments");
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      // (slot,) is a slot, [(slot,) | constant, ...] a list with slots, anything else a constant in a list of one.
+      const py::tuple argument = arguments[i];
+      const auto kind = argument[0].cast<int>();
+      const auto& type = schema.arguments()[i].type();
+      launch.arguments.emplace_back();
+      if (kind == 0) {
+        launch.arguments.back() = constant(argument[1], type);
+      } else if (kind == 1) {
+        const auto slot = argument[1].cast<uint32_t>();
+        if (held_.at(slot) && !slots_[slot].isNone()) launch.arguments.back() = slots_[slot];
+        else launch.patches.emplace_back(i, slot);
+      } else {
+        add_list(launch, i, type, argument[1].cast<py::list>());
+      }
+    }
+    return launch;
+  }
+
+  void add_list(Launch& launch, size_t position, c10::TypePtr type, const py::list& elements) {
+    if (type->kind() == c10::TypeKind::OptionalType) type = type->expectRef<c10::OptionalType>().getElementType();
+    auto element = type->expectRef<c10::ListType>().getElementType();
+    if (element->kind() == c10::TypeKind::SymIntType) element = c10::IntType::get();
+    ListPatch patch{static_cast<uint32_t>(position), element, {}};
+    bool fixed = true;
+    for (const auto& each : elements) {
+      const auto argument = each.cast<py::tuple>();
+      if (argument[0].cast<int>() == 0) {
+        patch.elements.emplace_back(-1, constant(argument[1], element));
+        continue;
+      }
+      const auto slot = argument[1].cast<uint32_t>();
+      if (held_.at(slot) && !slots_[slot].isNone()) {
+        patch.elements.emplace_back(-1, slots_[slot]);
+      } else {
+        patch.elements.emplace_back(static_cast<int32_t>(slot), IValue());
+        fixed = false;
+      }
+    }
+    if (fixed) launch.arguments[position] = list_of(patch);
+    else launch.lists.push_back(std::move(patch));
+  }
+
+  IValue list_of(const ListPatch& patch) const {
+    c10::impl::GenericList list(patch.element_type);
+    list.reserve(patch.elements.size());
+    for (const auto& [slot, value] : patch.elements) list.push_back(slot < 0 ? value : slots_[slot]);
+    return list;
+  }
+
+  void call(Launch& launch, Stack& stack) {
+    // A callback inside an operator may run another plan, but never this one: the caller gives each run its own.
+    stack.assign(launch.arguments.begin(), launch.arguments.end());
+    for (const auto& [position, slot] : launch.patches) stack[position] = slots_[slot];
+    for (const auto& patch : launch.lists) stack[patch.position] = list_of(patch);
+    launch.op->callBoxed(stack);
+    for (size_t i = 0; i < launch.results.size(); ++i) {
+      if (launch.results[i] < 0) continue;
+      if (!launch.may_alias) own(stack[i]);
+      slots_[launch.results[i]] = std::move(stack[i]);
+    }
+    stack.clear();
+  }
+
+  // An operator that returns its argument although its schema does not say so must not hand out memory of the arena.
+  void own(IValue& value) const {
+    if (value.isTensor()) {
+      const auto& tensor = value.toTensor();
+      if (tensor.defined() && tensor.has_storage() && tensor.storage().unsafeGetStorageImpl() == arena_->storage())
+        value = at::clone(tensor);
+    } else if (value.isTensorList()) {
+      auto list = value.toTensorList();
+      for (size_t i = 0; i < list.size(); ++i) {
+        IValue element(list.get(i));
+        own(element);
+        list.set(i, element.toTensor());
+      }
+    }
+  }
+
+  void item(const Launch& launch) {
+    const auto& container = slots_[launch.patches[0].second];
+    IValue found;
+    if (container.isPyObject()) {
+      py::gil_scoped_acquire gil;
+      const auto object = torch::jit::toPyObject(container);
+      found = from_python(py::object(object[py::int_(launch.item)]).ptr());
+    } else if (container.isTuple()) {
+      found = container.toTupleRef().elements().at(launch.item);
+    } else {
+      found = container.toListRef().at(launch.item);
+    }
+    if (launch.results[0] >= 0) slots_[launch.results[0]] = std::move(found);
+  }
+
+  void callback(const Launch& launch) {
+    py::gil_scoped_acquire gil;
+    py::list arguments(launch.patches.size());
+    for (size_t i = 0; i < launch.patches.size(); ++i) arguments[i] = to_python(slots_[launch.patches[i].second]);
+    const py::list results = launch.callback(arguments);
+    TORCH_CHECK(results.size() == launch.results.size(), "a callback returned ", results.size(), " results, not ",
+                launch.results.size());
+    for (size_t i = 0; i < launch.results.size(); ++i)
+      if (launch.results[i] >= 0) slots_[launch.results[i]] = from_python(py::object(results[i]).ptr());
+  }
+
+  void refresh_views() {
+    bool same = true;
+    for (auto& input : watched_) {
+      const auto& value = slots_[input.slot];
+      const auto* tensor = value.isTensor() ? value.toTensor().unsafeGetTensorImpl() : nullptr;
+      const auto* storage =
+          tensor != nullptr && tensor->has_storage() ? tensor->unsafe_storage().unsafeGetStorageImpl() : nullptr;
+      const auto offset = storage != nullptr ? tensor->storage_offset() : 0;
+      if (tensor != input.tensor || storage != input.storage || offset != input.offset || storage == nullptr) same = false;
+      input.tensor = tensor;
+      input.storage = storage;
+      input.offset = offset;
+    }
+    if (same) return;
+    try {
+      c10::InferenceMode normal(false);
+      for (auto& launch : kept_views_) call(launch, stack_);
+    } catch (...) {
+      for (auto& input : watched_) input.tensor = nullptr;
+      throw;
+    }
+  }
+
+  void clear() {
+    for (auto slot : transient_) slots_[slot] = IValue();
+    stack_.clear();
+  }
+
+  std::vector<IValue> slots_;
+  std::vector<bool> held_;
+  size_t inputs_;
+  std::shared_ptr<Arena> arena_;
+  std::vector<Launch> kept_views_;
+  std::vector<WatchedInput> watched_;
+  std::vector<Launch> body_;
+  std::vector<uint32_t> outputs_;
+  std::vector<uint32_t> transient_;
+  Stack stack_;
+  int64_t failed_ = -1;
+};
+
+}  // namespace
+
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
+  py::class_<Arena, std::shared_ptr<Arena>>(module, "Arena")
+      .def(py::init<>())
+      .def("reserve", &Arena::reserve)
+      .def_property_readonly("nbytes", &Arena::nbytes)
+      .def_property_readonly("generation", &Arena::generation);
+  py::class_<PlanInstance>(module, "PlanInstance")
+      .def(py::init<size_t, size_t, std::shared_ptr<Arena>>())
+      .def("hold", &PlanInstance::hold)
+      .def("hold_buffer", &PlanInstance::hold_buffer)
+      .def("hold_views", &PlanInstance::hold_views)
+      .def("hold_item", &PlanInstance::hold_item)
+      .def("add_call", &PlanInstance::add_call)
+      .def("add_item", &PlanInstance::add_item)
+      .def("add_callback", &PlanInstance::add_callback)
+      .def("add_kept_view", &PlanInstance::add_kept_view)
+      .def("watch", &PlanInstance::watch)
+      .def("finish", &PlanInstance::finish)
+      .def("run", &PlanInstance::run)
+      .def_property_readonly("failed", &PlanInstance::failed)
+      .def_property_readonly("launches", &PlanInstance::launches);
+}

@@ -1,0 +1,163 @@
+"""``Plan``: a captured graph as a list of launches over slots; what the C++ runtime or its Python twin replays.
+
+A plan is data, and made once for each shape key. It has no memory: :func:`torchair.runtime.instance.instantiate` makes
+a replayable instance of it over an arena, one for each run that goes on at the same time.
+
+A slot holds a value. Slots ``0 .. inputs - 1`` are the inputs of a call. *Held* slots are set when an instance is made:
+constants, memory of the arena, views of those. All others live from the launch that writes them to the last that reads
+them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from torchair._torch_compat import OpOverload
+
+__all__ = ["Buffer", "Call", "Callback", "Item", "Launch", "Plan", "Slot", "Step"]
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """An argument that is read from a slot."""
+
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """Memory of the arena as a tensor.
+
+    Attributes:
+        slot: Where it is held.
+        dtype: Its dtype.
+        offset: Where it begins in the arena, in bytes.
+        sizes: Its shape.
+        strides: Its strides, in elements.
+        static: It lies in memory of the instance's own, which the next run overwrites but no other graph does.
+    """
+
+    slot: int
+    dtype: torch.dtype
+    offset: int
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    static: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call of a dispatcher operator.
+
+    Attributes:
+        op: The overload; one that writes into given tensors (``out=``) has them among its arguments.
+        args: One for each argument of the schema: a :class:`Slot`, a list with slots among its elements, or a constant.
+        results: Slot of each result, -1 for one that nobody reads; empty when no result is wanted.
+        may_alias: The schema says that results may be views of arguments.
+    """
+
+    op: OpOverload
+    args: tuple[Any, ...]
+    results: tuple[int, ...]
+    may_alias: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One element of the list or tuple in a slot."""
+
+    container: int
+    index: int
+    result: int
+
+
+@dataclass(frozen=True, slots=True)
+class Callback:
+    """A call of a Python function with one list, the values of ``args``; it returns the list of ``results``."""
+
+    function: Callable[[list[Any]], list[Any]]
+    args: tuple[int, ...]
+    results: tuple[int, ...]
+
+
+Launch = Call | Item | Callback
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A launch of the body of a plan.
+
+    Attributes:
+        launch: What runs.
+        release: Slots that nobody reads after it.
+        label: What errors and traces call it: operator and node.
+        where: The user's source line; empty where it is not known.
+    """
+
+    launch: Launch
+    release: tuple[int, ...]
+    label: str
+    where: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A captured graph.
+
+    Attributes:
+        slots: Number of slots.
+        inputs: Number of inputs.
+        constants: Values of slots that are constant.
+        buffers: Values that lie in the arena.
+        arena_bytes: Size of the arena that it needs.
+        static_bytes: Size of the memory that holds static outputs.
+        held_views: Views of held slots; they run when an instance is made.
+        kept_views: Views of inputs that rarely change; they run again when one of ``watched`` is another tensor.
+        watched: Inputs that rarely change: parameters and buffers.
+        steps: The launches of a run, in order.
+        outputs: Slots of the outputs.
+    """
+
+    slots: int
+    inputs: int
+    constants: Mapping[int, Any]
+    buffers: Sequence[Buffer]
+    arena_bytes: int
+    static_bytes: int
+    held_views: Sequence[Call | Item]
+    kept_views: Sequence[Call]
+    watched: Sequence[int]
+    steps: Sequence[Step]
+    outputs: Sequence[int]
+    notes: Sequence[str] = field(default=())
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.inputs} inputs, {len(self.steps)} launches, {len(self.buffers)} buffers in {self.arena_bytes} bytes, "
+            f"{len(self.held_views)} views made ahead, {len(self.kept_views)} kept",
+            *(f"  {_shown(step)}" for step in self.steps),
+            f"  return {', '.join(f'${slot}' for slot in self.outputs)}",
+        ]
+        return "\n".join(lines)
+
+
+def _shown(step: Step) -> str:
+    launch = step.launch
+    if isinstance(launch, Item):
+        return f"${launch.result} = ${launch.container}[{launch.index}]"
+    args = launch.args if isinstance(launch, Call) else tuple(Slot(a) for a in launch.args)
+    name = str(launch.op) if isinstance(launch, Call) else f"python: {step.label}"
+    left = ", ".join("_" if r < 0 else f"${r}" for r in launch.results)
+    return f"{left + ' = ' if left else ''}{name}({', '.join(_argument(a) for a in args)})"
+
+
+def _argument(value: Any) -> str:
+    if isinstance(value, Slot):
+        return f"${value.index}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(_argument(v) for v in value)}]"
+    return repr(value)
