@@ -13,12 +13,13 @@ STAMP := $(VENV)/.installed
 # File names are paths relative to this directory; the environment may be elsewhere.
 export PYTHONNOUSERSITE := 1
 
-.PHONY: help venv test test-slow lint format demo docs clean
+.PHONY: help venv test test-slow bench bench-gpu lint format demo docs clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo       run the programs of examples/"
 	@echo "make test       run the tests (make test-slow: the long ones)"
+	@echo "make bench      time us against eager and Inductor (make bench-gpu: on a CUDA device); ARGS=\"mlp16 --quick\""
 	@echo "make lint       ruff, mypy --strict, import contracts, spelling"
 	@echo "make format     let ruff reformat and fix what it can"
 	@echo "make docs       build the documentation into docs/_build/html"
@@ -43,6 +44,12 @@ test: $(STAMP)
 test-slow: $(STAMP)
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "slow and not gpu" --timeout 1800 $(ARGS)
 
+bench: $(STAMP)
+	$(BIN)/python -m benchmarks $(ARGS)
+
+bench-gpu: $(STAMP)
+	$(BIN)/python -m benchmarks --device cuda $(ARGS)
+
 lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -64,4 +71,4 @@ docs: $(VENV)/.installed-docs
 
 clean:
 	rm -rf .venv build dist docs/_build .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis torch_compile_debug
-	find src tests scripts examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+	find src tests scripts examples benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

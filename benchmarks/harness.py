@@ -208,8 +208,8 @@ def prepare(reference: Reference, variant: Variant, folder: str, timing: Timing)
     try:
         return _prepare(reference, variant, folder, timing)
     except Exception as error:  # noqa: BLE001 (one variant's failure is a row, the others go on)
-        # An exception of torch.compile's has ours as its cause.
-        cause = error.__cause__ or error
+        # Dynamo wraps what a backend raises.
+        cause = getattr(error, "inner_exception", None) or error
         status = "not available" if isinstance(cause, (Unavailable, _unavailable_feature())) else "failed"
         return _row(variant, status, f"{type(cause).__name__}: {_first_line(cause)}")
 

@@ -58,7 +58,7 @@ class Timing:
     rounds: int = 60
     block_seconds: float = 0.005
     clock: Clock = time.perf_counter
-    synchronize: Callable[[], None] = lambda: None
+    synchronize: Callable[[], object] = lambda: None
 
 
 def interleave(calls: Mapping[str, Callable[[], object]], timing: Timing) -> dict[str, tuple[float, ...]]:
@@ -99,7 +99,6 @@ def _calibrate(call: Callable[[], object], timing: Timing) -> int:
 @contextlib.contextmanager
 def _without_collector() -> Iterator[None]:
     """Let no collection of cycles fall into a block: it would hit one variant at random."""
-    gc.collect()
     was_on = gc.isenabled()
     gc.disable()
     try:
