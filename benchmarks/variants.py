@@ -46,7 +46,9 @@ def _need_backend(name: str) -> Callable[[torch.device], None]:
 def _compiled(backend: str, options: Mapping[str, Any] = _NOTHING) -> _Compile:
     # fullgraph: a variant that falls back to eager at a graph break would be timed as something it is not.
     def compile_(function: Callable[..., Any]) -> Callable[..., Any]:
-        compiled: Callable[..., Any] = torch.compile(function, backend=backend, fullgraph=True, options=dict(options))
+        compiled: Callable[..., Any] = torch.compile(
+            function, backend=backend, fullgraph=True, options=dict(options) or None
+        )
         return compiled
 
     return compile_
