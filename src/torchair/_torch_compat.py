@@ -63,6 +63,8 @@ __all__ = [
     "is_auto_functionalized_v1",
     "is_auto_functionalized_v2",
     "is_composite",
+    "is_run_and_save_rng_state",
+    "is_run_with_rng_state",
     "is_with_effects",
     "known_true",
     "make_boxed",
@@ -515,6 +517,20 @@ class PatternMatcher:
 
 def _both(first: Callable[[Any], Any], second: Callable[[Any], bool], match: Any) -> bool:
     return bool(first(match)) and second(match)
+
+
+def is_run_and_save_rng_state(target: Any) -> bool:
+    """True for the wrapper ``(op, *args) -> (state before, results)`` of operators that draw random numbers."""
+    from torch._prims.rng_prims import run_and_save_rng_state
+
+    return target is run_and_save_rng_state
+
+
+def is_run_with_rng_state(target: Any) -> bool:
+    """True for the wrapper ``(state, op, *args) -> results`` of operators that draw random numbers once more."""
+    from torch._prims.rng_prims import run_with_rng_state
+
+    return target is run_with_rng_state
 
 
 def is_with_effects(target: Any) -> bool:

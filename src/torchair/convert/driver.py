@@ -238,7 +238,7 @@ class Driver:
         if converter is not None and rejection is None:
             return self._run_converter(node, converter, args, kwargs, val)
         assert rejection is not None
-        if overload.namespace in torch_calls.BUILTIN_NAMESPACES:
+        if torch_calls.runs_as_itself(overload):
             return self._torch_call(node, overload, args, kwargs, val, rejection)
         return automatic.convert(self, node, overload, args, kwargs, val)
 

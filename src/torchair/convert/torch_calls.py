@@ -28,6 +28,7 @@ __all__ = [
     "is_random",
     "meta_of",
     "operand_strides",
+    "runs_as_itself",
     "schema_arguments",
     "shared_memory",
 ]
@@ -36,6 +37,15 @@ __all__ = [
 BUILTIN_NAMESPACES = frozenset(
     {"aten", "prim", "prims", "_c10d_functional", "inductor", "quantized", "mkldnn", "rngprims"}
 )
+
+
+#: Operators of ours that do so, too.
+_OURS = frozenset({"air.get_rng_state.default", "air.set_rng_state.default"})
+
+
+def runs_as_itself(overload: OpOverload) -> bool:
+    """True for operators that become a ``torch_call`` when they have no converter."""
+    return overload.namespace in BUILTIN_NAMESPACES or str(overload) in _OURS
 
 
 class CallTemplate:

@@ -1,14 +1,17 @@
-"""Why core ATen overloads stay torch calls: what errors and the support table say about those without an IR form."""
+"""Why core ATen overloads (and two of ours) stay torch calls: what errors and the support table say of them."""
 
 from __future__ import annotations
 
 __all__ = ["UNSUPPORTED"]
 
 _DRAWS = "it draws from torch's random generator, and no Ascend operator draws the same numbers from a seed"
+_GENERATOR = "it is about the state of torch's random generator, which no Ascend operator uses"
 _TRANSFORMS = "Ascend IR has the forward transform of complex numbers only, without a factor"
 
 #: Overload -> reason. An overload with a converter is not listed, unless AOTAutograd replaces it by another one.
 UNSUPPORTED: dict[str, str] = {
+    "air.get_rng_state.default": _GENERATOR,
+    "air.set_rng_state.default": _GENERATOR,
     "aten._cdist_forward.default": "the Ascend operator cannot be told how to compute (compute_mode), which eager can",
     "aten._fft_c2r.default": _TRANSFORMS,
     "aten._fft_r2c.default": _TRANSFORMS,

@@ -31,6 +31,7 @@ from torchair.pipeline.builtin import load_converters
 from torchair.pipeline.capture_mode import CapturedGraph, capture_graph
 from torchair.pipeline.ge_mode import CompiledGraph, compile_graph
 from torchair.pipeline.pass_names import check_disabled_passes
+from torchair.pipeline.rng_state import expand_rng_wrappers
 
 __all__ = ["Backend", "get_compiler", "get_npu_backend", "npu", "npugraph_ex", "torchair"]
 
@@ -155,7 +156,7 @@ def compile_aot_graph(gm: fx.GraphModule, example_inputs: Sequence[Any], *, conf
     options = _options(config)
     if not options.captures:
         load_converters()
-    functional, names = functional_graph(gm, example_inputs)
+    functional, names = functional_graph(expand_rng_wrappers(gm), example_inputs)
     held = [operator.attrgetter(name) for name in names]
     inputs = [*example_inputs, *(get(gm) for get in held)]
     compiled = _compile(functional, inputs, options, config)
@@ -172,6 +173,7 @@ def compile_aot_graph(gm: fx.GraphModule, example_inputs: Sequence[Any], *, conf
 def _compile(
     gm: fx.GraphModule, inputs: Sequence[Any], options: Options, config: Config
 ) -> Callable[[list[Any]], Sequence[Any]]:
+    gm = expand_rng_wrappers(gm)
     return (capture_graph if options.captures else compile_graph)(gm, inputs, options, config)
 
 

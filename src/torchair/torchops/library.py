@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -26,6 +26,7 @@ def define(
     kept: bool = False,
     ordered: bool = False,
     backward: Callable[..., Any] | None = None,
+    tags: Sequence[torch.Tag] = (),
 ) -> OpOverload:
     """Define an operator of ours, unless it exists.
 
@@ -36,12 +37,13 @@ def define(
         kept: Graphs keep it although nothing reads its result.
         ordered: Graphs keep it and its order among others that are ordered.
         backward: ``(ctx, *gradients) -> gradients`` of its arguments.
+        tags: What PyTorch should know about it.
     """
     name = schema.partition("(")[0]
     found = _torch_compat.find_overload(NAMESPACE, name)
     if found is not None:
         return found
-    _library.define(schema)
+    _library.define(schema, tags=tuple(tags))
     _library.impl(name, kernel, "CompositeExplicitAutograd")
     torch.library.register_fake(f"{NAMESPACE}::{name}", fake, lib=_library)
     if backward is not None:
