@@ -83,6 +83,9 @@ __all__ = [
     "trace_functional",
     "traced_data_dependence",
     "without_alias_check",
+    "copy_all",
+    "end_failed_capture",
+    "storage_over",
 ]
 
 
@@ -967,6 +970,21 @@ def static_input_positions() -> list[int]:
     return list(getattr(metadata, "static_input_indices", None) or ())
 
 
+def aot_phase() -> str:
+    """What AOTAutograd is compiling: ``"inference"``, ``"forward"``, ``"backward"``, ``"joint"``; empty outside it."""
+    from torch._functorch.aot_autograd import get_aot_compilation_context
+
+    graphs: list[str] = get_aot_compilation_context()[0]
+    return graphs[-1] if graphs else ""
+
+
+def counters(name: str) -> Any:
+    """The counters of that name among those that Dynamo keeps: a ``collections.Counter``."""
+    from torch._dynamo.utils import counters as all_counters
+
+    return all_counters[name]
+
+
 def below_autograd() -> Any:
     """A context in which operators run below autograd and below what tracks views and versions."""
     return (
@@ -1072,3 +1090,36 @@ def inductor_compile(gm: fx.GraphModule, fake_mode: Any) -> tuple[Callable[[list
         compiled: Any = compile_fx.compile_fx_inner(gm, inputs, is_inference=True)
     # What stands around this callable in the object records timings; it costs more than a small graph.
     return getattr(compiled, "current_callable", None) or compiled, compiled
+
+
+def copy_all(into: Sequence[torch.Tensor], values: Sequence[torch.Tensor]) -> None:
+    """Copy tensors into others of the same sizes, in as few launches as the device allows, without waiting for it."""
+    torch._foreach_copy_(list(into), list(values), non_blocking=True)
+
+
+def storage_over(address: int, nbytes: int, device: torch.device) -> torch.UntypedStorage:
+    """A storage over memory that somebody else owns; nothing keeps that memory alive.
+
+    Raises:
+        RuntimeError: This version of PyTorch cannot do it.
+    """
+    construct = getattr(torch._C, "_construct_storage_from_data_pointer", None)
+    if construct is None:
+        raise RuntimeError("This version of PyTorch cannot make a tensor over an address")
+    storage: torch.UntypedStorage = construct(address, device, nbytes)
+    return storage
+
+
+def end_failed_capture(device: torch.device, pool: Any) -> None:
+    """Let a device's allocator leave the pool of a capture whose end failed; where it knows no such capture, nothing.
+
+    ``CUDAGraph.capture_end`` raises before it does this when an operator made the capture invalid.
+    """
+    end = getattr(torch._C, f"_{device.type}_endAllocateToPool", None)
+    release = getattr(torch._C, f"_{device.type}_releasePool", None)
+    if end is None or release is None:
+        return
+    index = 0 if device.index is None else device.index
+    with contextlib.suppress(RuntimeError):
+        end(index, pool)
+        release(index, pool)

@@ -102,8 +102,12 @@ class Driver:
     symbols: KnownSymbols = field(init=False)
     _hosts: dict[Any, Value] = field(init=False, default_factory=dict)
     _fatal: list[Refused] = field(init=False, default_factory=list)
+    _input_sizes: set[Any] = field(init=False)
 
     def __post_init__(self) -> None:
+        given = [n.meta.get("val") for n in self.gm.graph.find_nodes(op="placeholder")]
+        sizes = [dim_of(s) for v in given if isinstance(v, torch.Tensor) for s in v.shape]
+        self._input_sizes = {s for s in sizes if isinstance(s, sympy.Symbol)}
         vals = [n.meta.get("val") for n in self.gm.graph.nodes]
         fake_mode = _torch_compat.detect_fake_mode([v for v in vals if isinstance(v, torch.Tensor)])
         self.builder = GraphBuilder(Graph(self.name), TypeInference(fake_mode), device=_device(self.gm))
@@ -145,6 +149,8 @@ class Driver:
             self.positions.append(position)
         elif isinstance(val, _SYMBOLIC):
             self.env[node] = val
+            if not node.users and dim_of(val) in self._input_sizes:
+                return  # whatever needs it reads it from that tensor
             host = self.graph.add_input(host_type(val), node.name)
             self._hosts.setdefault(dim_of(val), host)
             self.positions.append(position)

@@ -1,78 +1,152 @@
-"""Passes over the AOT graph: the user's before and after ours, and the check that scopes are paired."""
+"""The passes over the AOT graph that both modes run, in order (specification, F-14)."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
-from typing import Any
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
 
 from torch import fx
 
-from torchair.errors import ScopeError
-from torchair.logs import logger
+from torchair import _torch_compat
+from torchair.config import Options
+from torchair.frontend.cat_slices import RemoveCatOps
+from torchair.frontend.custom_pass import CustomPostPass, CustomPrePass
+from torchair.frontend.fx_pass import FxPass, FxPassRecord, FxPassRunner
+from torchair.frontend.inplace_recovery import RecoverInplaceViews
+from torchair.frontend.noop_ops import RemoveNoopOps
+from torchair.frontend.pattern_fusion import FusePatterns
+from torchair.frontend.replacement import replacements
+from torchair.frontend.reshapes import ViewsToReshapes
+from torchair.frontend.scope_pairs import check_scopes
+from torchair.frontend.symbolic_inputs import RewriteSymbolicInputs
+from torchair.logs import logger, npugraph_ex_logger
 
-__all__ = ["check_scopes", "optimize_fx"]
+__all__ = ["FX_PASS_NAMES", "Mode", "OptimizedFx", "capture_passes", "optimize_fx", "run_capture_passes"]
 
-#: ``(gm, example_inputs, config) -> None``: edits the graph in place (specification, F-17).
-CustomPass = Callable[[fx.GraphModule, Sequence[Any], Any], None]
+Mode = Literal["ge", "capture"]
+
+#: Names of all passes over FX graphs, in the order in which they run.
+FX_PASS_NAMES = tuple(
+    p.name
+    for p in (
+        CustomPrePass,
+        RemoveNoopOps,
+        RecoverInplaceViews,
+        RewriteSymbolicInputs,
+        FusePatterns,
+        ViewsToReshapes,
+        CustomPostPass,
+        RemoveCatOps,
+    )
+)
+
+
+@dataclass(frozen=True, slots=True)
+class OptimizedFx:
+    """A graph after the passes.
+
+    Attributes:
+        gm: The graph; the one that was given is not changed.
+        records: What became of each pass.
+        fuel_left: How many further passes, of whatever kind, may change what is compiled; None: no limit.
+    """
+
+    gm: fx.GraphModule
+    records: tuple[FxPassRecord, ...]
+    fuel_left: int | None
 
 
 def optimize_fx(
     gm: fx.GraphModule,
     inputs: Sequence[Any],
     config: Any,
+    options: Options,
     *,
-    pre_pass: CustomPass | None = None,
-    post_pass: CustomPass | None = None,
-) -> fx.GraphModule:
+    mode: Mode,
+    decompositions: Mapping[Any, Callable[..., Any]] | None = None,
+) -> OptimizedFx:
     """Run the FX passes on a private copy of the graph.
 
     Args:
         inputs: Fake inputs, passed on to the user's passes.
         config: The user's config object, passed on likewise.
+        options: Says which passes run.
+        mode: Which mode the graph is compiled in; some passes belong to one of them.
+        decompositions: The table that the graph was traced with; patterns are traced with it too.
 
     Raises:
+        PassError: A pass raised, or left an invalid graph behind; names the pass, and the user's line where known.
         ScopeError: A scope is opened and not closed, or the other way round.
     """
-    if pre_pass is not None or post_pass is not None:
-        gm = fx.GraphModule(gm, copy.deepcopy(gm.graph))
-    for title, custom in (("post_grad_custom_pre_pass", pre_pass), ("post_grad_custom_post_pass", post_pass)):
-        if custom is not None:
-            logger.debug(f"before {title}, graph is {gm.graph}")
-            custom(gm, inputs, config)
-            gm.graph.lint()
-            gm.recompile()
-            logger.debug(f"after {title}, graph is {gm.graph}")
+    log = logger if mode == "ge" else npugraph_ex_logger
+    gm = fx.GraphModule(gm, copy.deepcopy(gm.graph))
+    runner = FxPassRunner(
+        _passes(inputs, config, options, mode, decompositions or {}, log),
+        disabled_passes=options.disabled_passes,
+        pass_fuel=options.pass_fuel,
+        switched_off=_switched_off(options),
+        log=log,
+    )
+    with _torch_compat.no_dispatch_modes():
+        records = runner.run(gm)
     check_scopes(gm.graph)
-    logger.debug(f"after fx graph optimization, graph is {gm.graph}")
-    return gm
+    log.debug("after fx graph optimization, graph is %s", gm.graph)
+    return OptimizedFx(gm, records, runner.fuel_left)
 
 
-def check_scopes(graph: fx.Graph) -> None:
-    """Every ``scope_enter`` needs a ``scope_exit`` after it (specification, F-24).
+def _passes(
+    inputs: Sequence[Any],
+    config: Any,
+    options: Options,
+    mode: Mode,
+    decompositions: Mapping[Any, Callable[..., Any]],
+    log: logging.Logger,
+) -> list[FxPass]:
+    pre, post = options.post_grad_custom_pre_pass, options.post_grad_custom_post_pass
+    ge_only: list[FxPass] = [RewriteSymbolicInputs(log)] if mode == "ge" else []
+    return [
+        *([CustomPrePass(pre, inputs, config, log)] if pre is not None else []),
+        RemoveNoopOps(log),
+        RecoverInplaceViews(),
+        *ge_only,
+        FusePatterns(mode, replacements[mode].snapshot(), decompositions, options.remove_noop_ops),
+        *([ViewsToReshapes()] if mode == "ge" else []),
+        *([CustomPostPass(post, inputs, config, log)] if post is not None else []),
+    ]
+
+
+def _switched_off(options: Options) -> dict[str, str]:
+    switches = {
+        RemoveNoopOps.name: ("remove_noop_ops", options.remove_noop_ops),
+        FusePatterns.name: ("pattern_fusion_pass", options.pattern_fusion_pass),
+        RemoveCatOps.name: ("remove_cat_ops", options.capture.remove_cat_ops),
+    }
+    return {name: f"{option}=False" for name, (option, on) in switches.items() if not on}
+
+
+def capture_passes() -> tuple[FxPass, ...]:
+    """The passes that capture mode runs between the common ones and reinplacing (specification, F-36)."""
+    return (RemoveCatOps(npugraph_ex_logger),)
+
+
+def run_capture_passes(optimized: OptimizedFx, options: Options) -> OptimizedFx:
+    """Run the passes of capture mode on what :func:`optimize_fx` returned; the graph is edited in place.
+
+    Afterwards it is no longer functional: operators write into slices of buffers.
 
     Raises:
-        ScopeError: Names the marker without a partner.
+        PassError: A pass raised, or left an invalid graph behind.
     """
-    opened: list[fx.Node] = []
-    lonely: list[str] = []
-    for node in graph.nodes:
-        target = str(node.target)
-        if target in ("air.scope_enter.default", "npugraph_ex.scope_enter.default"):
-            opened.append(node)
-        elif target in ("air.scope_exit.default", "npugraph_ex.scope_exit.default"):
-            if opened:
-                opened.pop()
-            else:
-                lonely.append(f"{node.name}: a scope is closed that was not opened")
-    lonely += [f"{node.name}{node.args}: the scope is never closed" for node in opened]
-    if lonely:
-        raise ScopeError(
-            "Scopes are not paired in the graph",
-            why=lonely,
-            fix=(
-                "Either a custom pass inserts scope_enter without scope_exit, or there is a graph break inside a\n"
-                "`with torchair.scope...` block: move the block so that it lies whole in one graph\n"
-                "(fullgraph=True shows where)."
-            ),
-        )
+    runner = FxPassRunner(
+        capture_passes(),
+        disabled_passes=options.disabled_passes,
+        pass_fuel=optimized.fuel_left,
+        switched_off=_switched_off(options),
+        log=npugraph_ex_logger,
+    )
+    with _torch_compat.no_dispatch_modes():
+        records = runner.run(optimized.gm)
+    return OptimizedFx(optimized.gm, (*optimized.records, *records), runner.fuel_left)

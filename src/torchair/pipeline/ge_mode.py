@@ -14,8 +14,8 @@ from torchair.config import Options
 from torchair.convert.driver import Converted, convert_graph
 from torchair.convert.registry import converters
 from torchair.engines import BoxedExecutable, Executable, compile_on
-from torchair.errors import GraphInputError, UnsupportedGraphError
 from torchair.frontend import FxPassRecord, decomposition_table, optimize_fx
+from torchair.frontend.call_inputs import refuse_hidden_layouts, refuse_inputs
 from torchair.ir import Graph
 from torchair.ir.text import to_text
 from torchair.logs import logger
@@ -103,13 +103,7 @@ def check_inputs(graph: Graph, inputs: Sequence[Any]) -> None:
         GraphInputError: A dtype, a number of dimensions or a fixed size differs.
         UnsupportedGraphError: A tensor has a layout that fake tensors, for which graphs are compiled, do not show.
     """
-    hidden = [i for i, given in enumerate(inputs) if isinstance(given, torch.Tensor) and given.is_mkldnn]
-    if hidden:
-        raise UnsupportedGraphError(
-            "A compiled graph cannot take a tensor of the layout mkldnn",
-            why=[f"input {i} (%{graph.inputs[i].name}) is one" for i in hidden],
-            fix="Pass x.to_dense(), or keep such tensors out of the compiled region.",
-        )
+    refuse_hidden_layouts(inputs, [value.name for value in graph.inputs])
     problems = []
     for i, (value, given) in enumerate(zip(graph.inputs, inputs, strict=True)):
         # AOTAutograd passes None for the tokens that order side effects; they are compiled as empty tensors.
@@ -124,12 +118,7 @@ def check_inputs(graph: Graph, inputs: Sequence[Any]) -> None:
         )
         if got.dtype != value.dtype or not fixed:
             problems.append(f"input {i} (%{value.name}) is {got}, compiled for {value.type}")
-    if problems:
-        raise GraphInputError(
-            "A compiled graph was called with inputs that it was not compiled for",
-            why=problems,
-            fix="Call it with tensors like the example inputs; compile with symbolic sizes (dynamic=True) for others.",
-        )
+    refuse_inputs(problems)
 
 
 def compile_graph(

@@ -6,12 +6,15 @@ import difflib
 
 from torchair.config import CompilerConfig
 from torchair.errors import ConfigValueError
+from torchair.frontend import FX_PASS_NAMES
+from torchair.frontend import FX_PASS_NAMES
 from torchair.passes import default_passes
+from torchair.pipeline.capture_mode import REINPLACE
 
 __all__ = ["check_disabled_passes", "known_pass_names"]
 
 #: Names of the passes over the FX graph.
-_FX_PASSES: tuple[str, ...] = ()
+_FX_PASSES = (*FX_PASS_NAMES, REINPLACE)
 
 
 def known_pass_names() -> tuple[str, ...]:
