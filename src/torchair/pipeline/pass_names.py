@@ -7,7 +7,6 @@ import difflib
 from torchair.config import CompilerConfig
 from torchair.errors import ConfigValueError
 from torchair.frontend import FX_PASS_NAMES
-from torchair.frontend import FX_PASS_NAMES
 from torchair.passes import default_passes
 from torchair.pipeline.capture_mode import REINPLACE
 
