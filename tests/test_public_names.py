@@ -88,7 +88,6 @@ LATER = [
     ("torchair.use_internal_format_weight", lambda: torchair.use_internal_format_weight(torch.nn.Linear(1, 1))),
     ("torchair.npu_format_cast_via_cpu", lambda: torchair.npu_format_cast_via_cpu(torch.ones(1), 29)),
     ("torchair.patch_for_hcom", lambda: torchair.patch_for_hcom()),
-    ("torchair.register_replacement", lambda: torchair.register_replacement()),
     ("torchair.ops.record", lambda: torchair.ops.record()),
     ("torchair.ops.wait", lambda: torchair.ops.wait([])),
     ("torchair.ops.npu_create_tagged_event", lambda: torchair.ops.npu_create_tagged_event("a")),
@@ -103,7 +102,6 @@ LATER = [
     ("npugraph_ex.compile_fx", lambda: npugraph_ex.compile_fx(torch.fx.symbolic_trace(torch.nn.Identity()))),
     ("npugraph_ex.get_npu_backend", lambda: npugraph_ex.get_npu_backend()),
     ("npugraph_ex.get_compiler", lambda: npugraph_ex.get_compiler()),
-    ("npugraph_ex.register_replacement", lambda: npugraph_ex.register_replacement()),
     *(
         (
             f"torchair.tools.gegraph_check.{m}.{f}",

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from torchair.convert.registry import register_fx_node_ge_converter
     from torchair.convert.supported import declare_supported
     from torchair.customop.check import check_operator
+    from torchair.frontend.replacement import register_replacement
     from torchair.later import (
         dynamo_export,
         npu_format_cast_via_cpu,
         patch_for_hcom,
-        register_replacement,
         use_internal_format_weight,
     )
     from torchair.logs import logger
@@ -39,7 +39,7 @@ _HOMES = {
     "npu_format_cast_via_cpu": "torchair.later",
     "patch_for_hcom": "torchair.later",
     "register_fx_node_ge_converter": "torchair.convert.registry",
-    "register_replacement": "torchair.later",
+    "register_replacement": "torchair.frontend.replacement",
     "use_internal_format_weight": "torchair.later",
 }
 _SUBMODULES = ("configs", "core", "ge", "inference", "llm_datadist", "ops", "scope", "tools")

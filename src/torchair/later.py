@@ -12,7 +12,6 @@ __all__ = [
     "dynamo_export",
     "npu_format_cast_via_cpu",
     "patch_for_hcom",
-    "register_replacement",
     "use_internal_format_weight",
 ]
 
@@ -64,16 +63,4 @@ def patch_for_hcom() -> NoReturn:
     """
     raise unavailable(
         "torchair.patch_for_hcom", "Leave the call out: PyTorch 2.6 and later trace most collectives themselves."
-    )
-
-
-def register_replacement(*args: Any, **kwargs: Any) -> NoReturn:
-    """Register a replacement of a pattern in FX graphs; not in this version.
-
-    Raises:
-        UnavailableFeatureError: Always.
-    """
-    raise unavailable(
-        "torchair.register_replacement",
-        "A custom pass edits the FX graph: config.post_grad_custom_post_pass of torchair.CompilerConfig.",
     )
