@@ -39,7 +39,8 @@ options= is for the backend "inductor" [TA104] ERR03005
         torch.compile(model, backend="inductor", options={'max_autotune': True, 'triton.cudagraphs': True})
     Options of GE mode are on a configuration:
         config = torchair.CompilerConfig()
-        torch.compile(model, backend=torchair.get_npu_backend(compiler_config=config))""",
+        torch.compile(model, backend=torchair.get_npu_backend(compiler_config=config))
+    The backend "npugraph_ex" takes names of its own in options=, those of npugraph_ex.CompilerConfig.""",
     )
 
 
@@ -64,7 +65,8 @@ options= is for the backend "inductor" [TA104] ERR03005
         torch.compile(model, backend="inductor", options={'max_autotune': True})
     Options of GE mode are on a configuration:
         config = torchair.CompilerConfig()
-        torch.compile(model, backend=torchair.get_npu_backend(compiler_config=config))""",
+        torch.compile(model, backend=torchair.get_npu_backend(compiler_config=config))
+    The backend "npugraph_ex" takes names of its own in options=, those of npugraph_ex.CompilerConfig.""",
     )
 
 
@@ -84,5 +86,6 @@ mode= is for the backend "inductor" [TA101] ERR03005
   fix:
     Leave mode= out. Options of GE mode are on a configuration:
         config = torchair.CompilerConfig()
-        torch.compile(model, backend=torchair.get_npu_backend(compiler_config=config))""",
+        torch.compile(model, backend=torchair.get_npu_backend(compiler_config=config))
+    The backend "npugraph_ex" takes names of its own in options=, those of npugraph_ex.CompilerConfig.""",
     )

@@ -15,7 +15,8 @@ __all__ = ["refuse_inductor_mode", "refuse_inductor_options"]
 _CONFIGURE = """\
 Options of GE mode are on a configuration:
     config = torchair.CompilerConfig()
-    torch.compile(model, backend=torchair.get_npu_backend(compiler_config=config))"""
+    torch.compile(model, backend=torchair.get_npu_backend(compiler_config=config))
+The backend "npugraph_ex" takes names of its own in options=, those of npugraph_ex.CompilerConfig."""
 
 
 def refuse_inductor_options(options: Mapping[str, Any] | None) -> None:
