@@ -584,8 +584,9 @@ def decompose_auto_functionalized(gm: fx.GraphModule, nodes: Iterable[fx.Node], 
             op: Any = node.args[0]
             written = [a.name for a in op._schema.arguments if a.alias_info is not None and a.alias_info.is_write]
             node.meta["only_clone_these_tensors"] = written
+    untyped: Any = decompose
     with V.set_fake_mode(fake_mode):
-        decompose(gm.graph)
+        untyped(gm.graph)
 
 
 def known_true(condition: Any) -> bool:
@@ -914,6 +915,18 @@ def extension_flags() -> list[str]:
     ]
 
 
+def kernel_flags() -> list[str]:
+    """Flags for a source that calls ATen's kernels for the instruction set of the CPU: which sets torch was built for.
+
+    They decide a function's signature, so a wrong guess shows when the library is loaded.
+    """
+    import platform
+
+    if platform.machine().lower() in ("x86_64", "amd64"):
+        return ["-DHAVE_AVX2_CPU_DEFINITION", "-DHAVE_AVX512_CPU_DEFINITION"]
+    return []
+
+
 def extension_facts() -> list[str]:
     """What a compiled extension depends on besides its source, its flags and the compiler."""
     import sysconfig
@@ -1115,7 +1128,9 @@ def end_failed_capture(device: torch.device, pool: Any) -> None:
 
     ``CUDAGraph.capture_end`` raises before it does this when an operator made the capture invalid.
     """
-    end = getattr(torch._C, f"_{device.type}_endAllocateToPool", None)
+    end = getattr(torch._C, f"_{device.type}_endAllocateToPool", None) or getattr(
+        torch._C, f"_{device.type}_endAllocateCurrentStreamToPool", None
+    )  # the second is its name before 2.7
     release = getattr(torch._C, f"_{device.type}_releasePool", None)
     if end is None or release is None:
         return

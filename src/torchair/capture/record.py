@@ -27,6 +27,9 @@ __all__ = ["Recorder", "record"]
 
 aten = torch.ops.aten
 
+#: What stands in ``meta["val"]`` of a node whose value is a number.
+_NUMBERS: Any = torch.SymInt | torch.SymFloat | torch.SymBool | int | float | bool
+
 #: Operators that only allocate: as a buffer they need no launch.
 _ALLOCATIONS = frozenset(
     {
@@ -172,7 +175,20 @@ class _Recording:
             watched=watched,
             steps=self._with_releases(outputs),
             outputs=outputs,
+            specs=self._specs(),
         )
+
+    def _specs(self) -> dict[int, tuple[torch.dtype, tuple[int, ...], tuple[int, ...]]]:
+        """What is promised of the tensors that differ from run to run."""
+        found = {}
+        for node, slot in self._slots.items():
+            tensor = node.meta.get("val")
+            if slot in self._held or not _is_dense_cpu(tensor):
+                continue
+            sizes, strides = self._numbers.all(tensor.shape), self._numbers.all(tensor.stride())
+            if sizes is not None and strides is not None:
+                found[slot] = tensor.dtype, sizes, strides
+        return found
 
     # --- where values live ---
 
@@ -292,7 +308,7 @@ class _Recording:
             if value in self._slots:
                 if value.op == "placeholder" and self._is_known_number(value):
                     return self._numbers.value(value.meta["val"])
-                return Slot(self._slots[value])
+                return Slot(self._slots[value], number=isinstance(value.meta.get("val"), _NUMBERS))
             return self._numbers.value(value.meta["val"])
         if isinstance(value, list | tuple):
             return [self._argument(v) for v in value]

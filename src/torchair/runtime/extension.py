@@ -5,16 +5,18 @@ from __future__ import annotations
 import importlib.machinery
 import importlib.util
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 
 from torchair import _torch_compat
-from torchair.build import build_library, find_compiler
+from torchair.build import Compiler, build_library, find_compiler
 from torchair.errors import BuildError, Rejection
-from torchair.logs import logger
+from torchair.logs import get_logger, logger
 
 __all__ = ["load_extension"]
 
+_log = get_logger(__name__)
 _NAME = "torchair_plan"
 _lock = threading.Lock()
 _loaded: ModuleType | Rejection | None = None
@@ -47,14 +49,22 @@ def _load() -> ModuleType | Rejection:
         f"-DTORCH_EXTENSION_NAME={_NAME}",
         *_torch_compat.extension_flags(),
     ]
+    problems = []
+    for kernels in (_torch_compat.kernel_flags(), ["-DTORCHAIR_WITHOUT_KERNELS"]):
+        try:
+            return _build(compiler, [*flags, *kernels])
+        except (BuildError, ImportError) as error:
+            problems.append(error)
+            _log.debug("with %s: %s", kernels, error)
+    return Rejection(f"the C++ runtime cannot be built or loaded: {problems[-1]}")
+
+
+def _build(compiler: Compiler, flags: Sequence[str]) -> ModuleType:
     facts = _torch_compat.extension_facts()
-    try:
-        library = build_library(_NAME, [Path(__file__).with_name("plan.cpp")], compiler, flags, facts=facts)
-        loader = importlib.machinery.ExtensionFileLoader(_NAME, str(library))
-        spec = importlib.util.spec_from_file_location(_NAME, library, loader=loader)
-        assert spec is not None
-        module = importlib.util.module_from_spec(spec)
-        loader.exec_module(module)
-    except (BuildError, ImportError) as error:
-        return Rejection(f"the C++ runtime cannot be built or loaded: {error}", "")
+    library = build_library(_NAME, [Path(__file__).with_name("plan.cpp")], compiler, flags, facts=facts)
+    loader = importlib.machinery.ExtensionFileLoader(_NAME, str(library))
+    spec = importlib.util.spec_from_file_location(_NAME, library, loader=loader)
+    assert spec is not None
+    module = importlib.util.module_from_spec(spec)
+    loader.exec_module(module)
     return module

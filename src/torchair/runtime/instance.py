@@ -42,13 +42,14 @@ class Instance:
     Args:
         plan: What runs.
         arena: Where its intermediate values lie; enlarged to what the plan needs.
+        static: Where its static outputs lie, likewise; memory of its own when omitted.
     """
 
-    def __init__(self, plan: Plan, arena: Arena) -> None:
+    def __init__(self, plan: Plan, arena: Arena, static: Arena | None = None) -> None:
         self.plan = plan
         self.arena = arena
         arena.reserve(plan.arena_bytes)
-        self._static = new_arena() if plan.static_bytes else None
+        self._static = (new_arena() if static is None else static) if plan.static_bytes else None
         if self._static is not None:
             self._static.reserve(plan.static_bytes)
         extension = load_extension()
@@ -82,6 +83,8 @@ def _native_core(extension: ModuleType, plan: Plan, arena: Any, static: Any) -> 
     core = extension.PlanInstance(plan.slots, plan.inputs, arena)
     for slot, value in plan.constants.items():
         core.hold(slot, value)
+    for slot, spec in plan.specs.items():
+        core.describe(slot, *spec)
     for b in plan.buffers:
         core.hold_buffer(b.slot, static if b.static else arena, b.dtype, b.offset, b.sizes, b.strides)
     for view in plan.held_views:
@@ -110,13 +113,16 @@ def _name(call: Call) -> tuple[str, str]:
 
 
 def _encoded(call: Call) -> list[Any]:
-    """Arguments as the C++ side reads them: ``(0, constant)``, ``(1, slot)`` or ``(2, [of these])``."""
+    """Arguments as the C++ side reads them.
+
+    ``(0, constant)``, ``(1, slot)``, ``(2, [of these])``, or ``(3, slot)`` for a slot with a number.
+    """
     return [_encode(arg) for arg in call.args]
 
 
 def _encode(arg: Any) -> tuple[int, Any]:
     if isinstance(arg, Slot):
-        return 1, arg.index
+        return 3 if arg.number else 1, arg.index
     if isinstance(arg, list | tuple) and any(isinstance(a, Slot) for a in arg):
         return 2, [_encode(a) for a in arg]
     return 0, arg

@@ -12,16 +12,27 @@
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/LegacyTypeDispatch.h>
-#include <ATen/ops/clone.h>
 #include <ATen/ScalarOps.h>
+#include <ATen/ops/clone.h>
+#include <ATen/TensorIterator.h>
+#ifndef TORCHAIR_WITHOUT_KERNELS
+#include <ATen/native/Activation.h>
+#include <ATen/native/BinaryOps.h>
+#include <ATen/native/TensorCompare.h>
+#include <ATen/native/UnaryOps.h>
+#endif
+#include <ATen/ops/empty_strided.h>
 #include <c10/core/CPUAllocator.h>
 #include <c10/core/InferenceMode.h>
+#include <c10/core/impl/TorchDispatchModeTLS.h>
 
 #include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -108,6 +119,100 @@ struct ListPatch {
   std::vector<std::pair<int32_t, IValue>> elements;  // slot, or -1 and the constant
 };
 
+// What the fake tensor of a slot promises.
+struct Spec {
+  at::ScalarType dtype;
+  std::vector<int64_t> sizes;
+  std::vector<int64_t> strides;
+
+  bool fits(const at::Tensor& tensor) const {
+    return tensor.defined() && tensor.scalar_type() == dtype && tensor.layout() == c10::kStrided && tensor.is_cpu() &&
+        !tensor.is_conj() && !tensor.is_neg() && !tensor._is_zerotensor() && tensor.sizes() == at::IntArrayRef(sizes) &&
+        tensor.strides() == at::IntArrayRef(strides);
+  }
+};
+
+// Elementwise kernels of ATen that a launch calls without the dispatcher, over an iterator that is built once. They are
+// the kernels that eager mode calls, so results are the same bits.
+struct Elementwise {
+  enum class Form : uint8_t { Unary, UnaryFloat, Binary, BinaryFloat, BinaryAlpha, UnaryScalar };
+  const char* name;
+  Form form;
+  void (*run)(at::TensorIteratorBase&, const at::Scalar&);
+};
+
+#ifdef TORCHAIR_WITHOUT_KERNELS  // a build of torch whose kernels cannot be linked to: every launch goes through the dispatcher
+const Elementwise* find_elementwise(std::string_view /*unused*/) { return nullptr; }
+#else
+template <auto& stub>
+void with_iterator(at::TensorIteratorBase& iterator, const at::Scalar& /*unused*/) {
+  stub(c10::kCPU, iterator);
+}
+
+template <auto& stub>
+void with_scalar(at::TensorIteratorBase& iterator, const at::Scalar& scalar) {
+  stub(c10::kCPU, iterator, scalar);
+}
+
+void subtract(at::TensorIteratorBase& iterator, const at::Scalar& alpha) {
+  at::native::add_stub(c10::kCPU, iterator, -alpha);
+}
+
+const Elementwise* find_elementwise(std::string_view name) {
+  using namespace at::native;
+  using Form = Elementwise::Form;
+  static const Elementwise all[] = {
+      {"aten::add", Form::BinaryAlpha, with_scalar<add_stub>},
+      {"aten::sub", Form::BinaryAlpha, subtract},
+      {"aten::mul", Form::Binary, with_iterator<mul_stub>},
+      {"aten::div", Form::BinaryFloat, with_iterator<div_true_stub>},
+      {"aten::maximum", Form::Binary, with_iterator<maximum_stub>},
+      {"aten::minimum", Form::Binary, with_iterator<minimum_stub>},
+      {"aten::clamp_min", Form::UnaryScalar, with_scalar<clamp_min_scalar_stub>},
+      {"aten::clamp_max", Form::UnaryScalar, with_scalar<clamp_max_scalar_stub>},
+      {"aten::abs", Form::Unary, with_iterator<abs_stub>},
+      {"aten::neg", Form::Unary, with_iterator<neg_stub>},
+      {"aten::silu", Form::Unary, with_iterator<silu_stub>},
+      {"aten::tanh", Form::UnaryFloat, with_iterator<tanh_stub>},
+      {"aten::exp", Form::UnaryFloat, with_iterator<exp_stub>},
+      {"aten::log", Form::UnaryFloat, with_iterator<log_stub>},
+      {"aten::sigmoid", Form::UnaryFloat, with_iterator<sigmoid_stub>},
+      {"aten::sin", Form::UnaryFloat, with_iterator<sin_stub>},
+      {"aten::cos", Form::UnaryFloat, with_iterator<cos_stub>},
+      {"aten::sqrt", Form::UnaryFloat, with_iterator<sqrt_stub>},
+      {"aten::rsqrt", Form::UnaryFloat, with_iterator<rsqrt_stub>},
+      {"aten::reciprocal", Form::UnaryFloat, with_iterator<reciprocal_stub>},
+  };
+  for (const auto& each : all)
+    if (name == each.name) return &each;
+  return nullptr;
+}
+#endif
+
+// A call of such a kernel. Operand 0 is the output.
+struct Iteration {
+  struct Pointer {
+    int operand;
+    uint32_t slot;
+    Spec spec;
+  };
+  const Elementwise* kernel;
+  at::TensorIterator iterator;
+  at::Scalar scalar;
+  std::vector<Pointer> pointers;  // operands whose memory differs from run to run
+  std::vector<std::pair<int, at::Tensor>> held;  // operands in the arena
+  std::optional<Spec> output;  // a fresh output
+  int32_t result = -1;
+  int64_t generation = -1;  // of the arena that the pointers of `held` were taken from
+};
+
+// One argument that is a number in a slot, and what the schema wants it as.
+struct NumberPatch {
+  uint32_t position;
+  uint32_t slot;
+  c10::TypeKind type;
+};
+
 enum class Kind : uint8_t { Call, Item, Callback };
 
 struct Launch {
@@ -116,11 +221,13 @@ struct Launch {
   py::object callback;  // touched with the GIL only
   std::vector<IValue> arguments;
   std::vector<std::pair<uint32_t, uint32_t>> patches;  // position of an argument, slot
+  std::vector<NumberPatch> numbers;
   std::vector<ListPatch> lists;
   std::vector<int32_t> results;  // slot of each result, -1 for one that nobody reads
   std::vector<uint32_t> release;
   uint32_t item = 0;
   bool may_alias = false;
+  std::unique_ptr<Iteration> iteration;  // how a Call runs while its arguments are as promised
 };
 
 // An input whose views are kept between calls, as it was when they were made.
@@ -149,19 +256,30 @@ py::object to_python(const IValue& value) {
   return torch::jit::toPyObject(value);
 }
 
-// A constant argument of the type that the schema says. A number where a tensor belongs is what eager mode makes of it: a
-// 0-d tensor that does not take part in type promotion.
-IValue constant(const py::handle& object, const c10::TypePtr& type) {
-  const bool tensor = type->kind() == c10::TypeKind::TensorType ||
-      (type->kind() == c10::TypeKind::OptionalType &&
-       type->expectRef<c10::OptionalType>().getElementType()->kind() == c10::TypeKind::TensorType);
-  if (tensor && !object.is_none() && !THPVariable_Check(object.ptr())) {
+c10::TypePtr without_optional(const c10::TypePtr& type) {
+  return type->kind() == c10::TypeKind::OptionalType ? type->expectRef<c10::OptionalType>().getElementType() : type;
+}
+
+// A number as the schema wants it. Where a tensor belongs it is what eager mode makes of it: a 0-d tensor that does not
+// take part in type promotion.
+IValue converted(const IValue& number, c10::TypeKind type) {
+  if (type == c10::TypeKind::TensorType && number.isScalar()) {
     c10::InferenceMode normal(false);
-    at::Scalar number = torch::jit::toIValue(object, c10::NumberType::get()).toScalar();
-    auto wrapped = c10::scalar_to_tensor(number);
+    auto wrapped = c10::scalar_to_tensor(number.toScalar());
     wrapped.unsafeGetTensorImpl()->set_wrapped_number(true);
     return wrapped;
   }
+  if (type == c10::TypeKind::FloatType && (number.isInt() || number.isBool())) return number.toScalar().toDouble();
+  if ((type == c10::TypeKind::IntType || type == c10::TypeKind::SymIntType) && number.isBool())
+    return static_cast<int64_t>(number.toBool());
+  return number;
+}
+
+// A constant argument of the type that the schema says.
+IValue constant(const py::handle& object, const c10::TypePtr& type) {
+  const bool tensor = without_optional(type)->kind() == c10::TypeKind::TensorType;
+  if (tensor && !object.is_none() && !THPVariable_Check(object.ptr()))
+    return converted(torch::jit::toIValue(object, c10::NumberType::get()), c10::TypeKind::TensorType);
   return torch::jit::toIValue(object, type);
 }
 
@@ -192,6 +310,12 @@ class PlanInstance {
     held_.at(slot) = true;
   }
 
+  // What the tensor in a slot is going to be.
+  void describe(uint32_t slot, const py::object& dtype, std::vector<int64_t> sizes, std::vector<int64_t> strides) {
+    TORCH_CHECK(THPDtype_Check(dtype.ptr()), "not a dtype");
+    specs_[slot] = {reinterpret_cast<THPDtype*>(dtype.ptr())->scalar_type, std::move(sizes), std::move(strides)};
+  }
+
   // Run a launch once, now, and hold its results: views of what is held.
   void hold_views(const std::string& name, const std::string& overload, const py::list& arguments,
                     const std::vector<int32_t>& results) {
@@ -211,6 +335,7 @@ class PlanInstance {
   void add_call(const std::string& name, const std::string& overload, const py::list& arguments,
                 const std::vector<int32_t>& results, const std::vector<uint32_t>& release, bool may_alias) {
     body_.push_back(make_call(name, overload, arguments, results, release, may_alias));
+    body_.back().iteration = make_iteration(body_.back());
   }
 
   void add_item(uint32_t slot, uint32_t item, int32_t result, const std::vector<uint32_t>& release) {
@@ -253,7 +378,7 @@ class PlanInstance {
     transient_.clear();
     for (size_t slot = 0; slot < slots_.size(); ++slot)
       if (!held_[slot]) transient_.push_back(static_cast<uint32_t>(slot));
-    slots_.shrink_to_fit();
+    specs_.clear();
     body_.shrink_to_fit();
   }
 
@@ -269,12 +394,17 @@ class PlanInstance {
     try {
       py::gil_scoped_release no_gil;
       at::AutoDispatchBelowADInplaceOrView below;
+      // The graph says itself where it converts.
+      c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
       refresh_views();
+      const bool direct = !c10::impl::dispatch_mode_enabled();  // a user's mode wants to see every operator
       for (size_t i = 0; i < body_.size(); ++i) {
         failed_ = static_cast<int64_t>(i);
         auto& launch = body_[i];
         switch (launch.kind) {
-          case Kind::Call: call(launch, stack_); break;
+          case Kind::Call:
+            if (launch.iteration == nullptr || !direct || !iterate(*launch.iteration)) call(launch, stack_);
+            break;
           case Kind::Item: item(launch); break;
           case Kind::Callback: callback(launch); break;
         }
@@ -307,7 +437,7 @@ class PlanInstance {
     const auto& schema = launch.op->schema();
     TORCH_CHECK(arguments.size() == schema.arguments().size(), name, " takes ", schema.arguments().size(), " arguments");
     for (size_t i = 0; i < arguments.size(); ++i) {
-      // (slot,) is a slot, [(slot,) | constant, ...] a list with slots, anything else a constant in a list of one.
+      // (0, constant), (1, slot), (2, [of these]), or (3, slot) for a slot with a number.
       const py::tuple argument = arguments[i];
       const auto kind = argument[0].cast<int>();
       const auto& type = schema.arguments()[i].type();
@@ -318,6 +448,8 @@ class PlanInstance {
         const auto slot = argument[1].cast<uint32_t>();
         if (held_.at(slot) && !slots_[slot].isNone()) launch.arguments.back() = slots_[slot];
         else launch.patches.emplace_back(i, slot);
+      } else if (kind == 3) {
+        launch.numbers.push_back({static_cast<uint32_t>(i), argument[1].cast<uint32_t>(), without_optional(type)->kind()});
       } else {
         add_list(launch, i, type, argument[1].cast<py::list>());
       }
@@ -326,7 +458,7 @@ class PlanInstance {
   }
 
   void add_list(Launch& launch, size_t position, c10::TypePtr type, const py::list& elements) {
-    if (type->kind() == c10::TypeKind::OptionalType) type = type->expectRef<c10::OptionalType>().getElementType();
+    type = without_optional(type);
     auto element = type->expectRef<c10::ListType>().getElementType();
     if (element->kind() == c10::TypeKind::SymIntType) element = c10::IntType::get();
     ListPatch patch{static_cast<uint32_t>(position), element, {}};
@@ -352,7 +484,8 @@ class PlanInstance {
   IValue list_of(const ListPatch& patch) const {
     c10::impl::GenericList list(patch.element_type);
     list.reserve(patch.elements.size());
-    for (const auto& [slot, value] : patch.elements) list.push_back(slot < 0 ? value : slots_[slot]);
+    const auto kind = patch.element_type->kind();
+    for (const auto& [slot, value] : patch.elements) list.push_back(slot < 0 ? value : converted(slots_[slot], kind));
     return list;
   }
 
@@ -360,6 +493,7 @@ class PlanInstance {
     // A callback inside an operator may run another plan, but never this one: the caller gives each run its own.
     stack.assign(launch.arguments.begin(), launch.arguments.end());
     for (const auto& [position, slot] : launch.patches) stack[position] = slots_[slot];
+    for (const auto& number : launch.numbers) stack[number.position] = converted(slots_[number.slot], number.type);
     for (const auto& patch : launch.lists) stack[patch.position] = list_of(patch);
     launch.op->callBoxed(stack);
     for (size_t i = 0; i < launch.results.size(); ++i) {
@@ -368,6 +502,127 @@ class PlanInstance {
       slots_[launch.results[i]] = std::move(stack[i]);
     }
     stack.clear();
+  }
+
+  // --- elementwise kernels without the dispatcher ---
+
+  // The tensor that an operand is built with: what it will be, or a stand-in whose memory is never read.
+  std::optional<at::Tensor> operand(const Launch& launch, size_t position, int number, Iteration& made) {
+    for (const auto& [at, slot] : launch.patches) {
+      if (at != position) continue;
+      const auto found = specs_.find(slot);
+      if (found == specs_.end()) return std::nullopt;
+      made.pointers.push_back({number, slot, found->second});
+      return stand_in(found->second);
+    }
+    const auto& value = launch.arguments[position];
+    if (!value.isTensor() || !value.toTensor().defined()) return std::nullopt;
+    const auto& tensor = value.toTensor();
+    if (!tensor.unsafeGetTensorImpl()->is_wrapped_number()) made.held.emplace_back(number, tensor);
+    return tensor;
+  }
+
+  at::Tensor stand_in(const Spec& spec) {
+    // Addresses far from each other, so that operands do not look as if they overlapped.
+    auto* address = reinterpret_cast<void*>((++stand_ins_) << 40);
+    const auto meta = c10::scalarTypeToTypeMeta(spec.dtype);
+    c10::Storage storage(c10::make_intrusive<c10::StorageImpl>(
+        c10::StorageImpl::use_byte_size_t(), size_t{1} << 40, c10::DataPtr(address, c10::Device(c10::kCPU)), nullptr,
+        /*resizable=*/false));
+    auto result = at::detail::make_tensor<c10::TensorImpl>(
+        std::move(storage), c10::DispatchKeySet(c10::DispatchKey::CPU), meta);
+    result.unsafeGetTensorImpl()->set_sizes_and_strides(spec.sizes, spec.strides);
+    return result;
+  }
+
+  // None where the operator is another one, or where its kernel would convert operands first.
+  std::unique_ptr<Iteration> make_iteration(const Launch& launch) {
+    using Form = Elementwise::Form;
+    const auto& schema = launch.op->schema();
+    const auto* kernel = find_elementwise(schema.name());
+    if (kernel == nullptr || !launch.lists.empty()) return nullptr;
+    const bool binary =
+        kernel->form == Form::Binary || kernel->form == Form::BinaryFloat || kernel->form == Form::BinaryAlpha;
+    const auto& overload = schema.overload_name();
+    const bool out = overload == "out";
+    if (!out && overload != (binary ? "Tensor" : "") && !(binary && overload.empty())) return nullptr;
+    c10::InferenceMode normal(false);
+    auto made = std::make_unique<Iteration>();
+    made->kernel = kernel;
+    const auto a = operand(launch, 0, 1, *made);
+    const auto b = binary ? operand(launch, 1, 2, *made) : a;
+    if (!a || !b) return nullptr;
+    at::Tensor result;
+    if (out) {
+      const auto target = operand(launch, schema.arguments().size() - 1, 0, *made);
+      if (!target) return nullptr;
+      result = *target;
+    } else {
+      if (launch.results.size() != 1 || launch.results[0] < 0) return nullptr;
+      const auto found = specs_.find(static_cast<uint32_t>(launch.results[0]));
+      if (found == specs_.end()) return nullptr;
+      made->output = found->second;
+      made->result = launch.results[0];
+      result = stand_in(found->second);
+    }
+    const auto dtype = result.scalar_type();
+    const bool floating = dtype == at::kFloat || dtype == at::kDouble;
+    if (!floating && !(dtype == at::kLong && (kernel->form == Form::Binary || kernel->form == Form::BinaryAlpha)))
+      return nullptr;
+    for (const auto* tensor : {&*a, &*b}) {
+      const bool number = tensor->unsafeGetTensorImpl()->is_wrapped_number();
+      if (number ? at::isComplexType(tensor->scalar_type()) || (!floating && tensor->scalar_type() != at::kLong)
+                 : tensor->scalar_type() != dtype)
+        return nullptr;
+    }
+    if (kernel->form == Form::BinaryAlpha || kernel->form == Form::UnaryScalar) {
+      const size_t position = binary ? 2 : 1;
+      const auto& value = launch.arguments[position];
+      if (!value.isScalar()) return nullptr;
+      made->scalar = value.toScalar();
+      if (made->scalar.isComplex() || made->scalar.isBoolean()) return nullptr;
+      if (!floating && !made->scalar.isIntegral(false)) return nullptr;
+      if (made->scalar.isFloatingPoint() && made->scalar.toDouble() != made->scalar.toDouble()) return nullptr;
+    }
+    const auto sizes = result.sizes().vec();
+    try {
+      switch (kernel->form) {
+        case Form::Unary:
+        case Form::UnaryScalar: made->iterator = at::TensorIterator::unary_op(result, *a); break;
+        case Form::UnaryFloat: made->iterator = at::TensorIterator::unary_float_op(result, *a); break;
+        case Form::BinaryFloat: made->iterator = at::TensorIterator::binary_float_op(result, *a, *b); break;
+        case Form::Binary:
+        case Form::BinaryAlpha: made->iterator = at::TensorIterator::binary_op(result, *a, *b); break;
+      }
+    } catch (const c10::Error&) {
+      return nullptr;  // the call says what is wrong with it
+    }
+    if (made->iterator.common_dtype() != dtype || result.sizes() != at::IntArrayRef(sizes)) return nullptr;
+    return made;
+  }
+
+  // False where an argument is not what was promised: then the operator is called.
+  bool iterate(Iteration& iteration) {
+    for (const auto& pointer : iteration.pointers) {
+      const auto& value = slots_[pointer.slot];
+      if (!value.isTensor() || !pointer.spec.fits(value.toTensor())) return false;
+      const auto& tensor = value.toTensor();
+      iteration.iterator.unsafe_replace_operand(
+          pointer.operand, pointer.operand == 0 ? tensor.mutable_data_ptr() : const_cast<void*>(tensor.const_data_ptr()));
+    }
+    if (iteration.generation != arena_->generation()) {
+      for (const auto& [number, tensor] : iteration.held)
+        iteration.iterator.unsafe_replace_operand(number, tensor.mutable_data_ptr());
+      iteration.generation = arena_->generation();
+    }
+    if (iteration.output) {
+      const auto& spec = *iteration.output;
+      auto result = at::empty_strided(spec.sizes, spec.strides, at::TensorOptions().dtype(spec.dtype));
+      iteration.iterator.unsafe_replace_operand(0, result.mutable_data_ptr());
+      slots_[iteration.result] = std::move(result);
+    }
+    iteration.kernel->run(iteration.iterator, iteration.scalar);
+    return true;
   }
 
   // An operator that returns its argument although its schema does not say so must not hand out memory of the arena.
@@ -443,6 +698,8 @@ class PlanInstance {
   std::vector<IValue> slots_;
   std::vector<bool> held_;
   size_t inputs_;
+  std::unordered_map<uint32_t, Spec> specs_;
+  uintptr_t stand_ins_ = 0;
   std::shared_ptr<Arena> arena_;
   std::vector<Launch> kept_views_;
   std::vector<WatchedInput> watched_;
@@ -465,6 +722,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
       .def(py::init<size_t, size_t, std::shared_ptr<Arena>>())
       .def("hold", &PlanInstance::hold)
       .def("hold_buffer", &PlanInstance::hold_buffer)
+      .def("describe", &PlanInstance::describe)
       .def("hold_views", &PlanInstance::hold_views)
       .def("hold_item", &PlanInstance::hold_item)
       .def("add_call", &PlanInstance::add_call)
@@ -473,7 +731,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
       .def("add_kept_view", &PlanInstance::add_kept_view)
       .def("watch", &PlanInstance::watch)
       .def("finish", &PlanInstance::finish)
-      .def("run", &PlanInstance::run)
+      .def("run", torch::wrap_pybind_function(&PlanInstance::run))
       .def_property_readonly("failed", &PlanInstance::failed)
       .def_property_readonly("launches", &PlanInstance::launches);
 }

@@ -23,9 +23,16 @@ __all__ = ["Buffer", "Call", "Callback", "Item", "Launch", "Plan", "Slot", "Step
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """An argument that is read from a slot."""
+    """An argument that is read from a slot.
+
+    Attributes:
+        index: Which slot.
+        number: It holds a number, which is converted to what the operator takes there: where a tensor is expected, to
+            one that does not take part in type promotion.
+    """
 
     index: int
+    number: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +127,8 @@ class Plan:
         watched: Inputs that rarely change: parameters and buffers.
         steps: The launches of a run, in order.
         outputs: Slots of the outputs.
+        specs: Dtype, sizes and strides of the tensors in slots, where these are known: a launch whose arguments are as
+            promised may run its kernel directly.
     """
 
     slots: int
@@ -133,7 +142,7 @@ class Plan:
     watched: Sequence[int]
     steps: Sequence[Step]
     outputs: Sequence[int]
-    notes: Sequence[str] = field(default=())
+    specs: Mapping[int, tuple[torch.dtype, tuple[int, ...], tuple[int, ...]]] = field(default_factory=dict)
 
     def __str__(self) -> str:
         lines = [

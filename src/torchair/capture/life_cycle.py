@@ -1,0 +1,385 @@
+"""One FX graph in capture mode: captured once for each shape key, replayed, and run eagerly where it cannot be captured.
+
+The path of a call that replays is short, since small graphs spend their time there: ``CapturedGraph.__call__`` looks up
+the capture, ``Capture.run`` borrows an arena. Everything else is on the way to the first replay.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import warnings
+from collections import deque
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+from torch import fx
+
+from torchair import _torch_compat
+from torchair.capture.graph_inputs import check_inputs
+from torchair.capture.pools import Pool, named_pool, shared_pool
+from torchair.capture.record import Recorder
+from torchair.capture.values import KeySource, key_sources, key_symbols
+from torchair.config import Options
+from torchair.errors import CaptureError
+from torchair.frontend import FxPassRecord
+from torchair.frontend.reinplace import ReinplaceRecord
+from torchair.logs import npugraph_ex_logger as logger
+from torchair.report import CaptureRecord, Fallback, Recapture
+from torchair.runtime.instance import Arena, Instance, new_arena
+from torchair.runtime.plan import Plan
+
+__all__ = ["Capture", "CapturedGraph", "Key", "StaticCapture"]
+
+Key = tuple[Any, ...]
+
+#: Captures are made one at a time: several threads may call a graph for the first time.
+_capturing = threading.RLock()
+
+
+def _renew_lock() -> None:
+    global _capturing
+    _capturing = threading.RLock()
+
+
+# Another thread of the parent may have held it; there is none in the child that would give it back.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_lock)
+
+#: Recaptures that a graph remembers, the last ones.
+_REMEMBERED = 1000
+
+
+class Capture:
+    """One plan, and an instance of it for each arena that it ran with.
+
+    Attributes:
+        plan: What runs.
+        pool: Where its runs borrow arenas.
+    """
+
+    __slots__ = ("_free", "_instances", "plan", "pool")
+
+    def __init__(self, plan: Plan, pool: Pool) -> None:
+        self.plan = plan
+        self.pool = pool
+        self._free = pool.free
+        self._instances: dict[Arena, Instance] = {}
+
+    def run(self, args: list[Any]) -> list[Any]:
+        """Replay; several threads may. The list is emptied."""
+        try:
+            arena = self._free.pop()
+        except IndexError:
+            arena = self.pool.new_arena()
+        try:
+            instance = self._instances.get(arena)
+            if instance is None:
+                instance = self._instances[arena] = Instance(self.plan, arena)
+            return instance.run(args)
+        finally:
+            self._free.append(arena)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that are its own."""
+        return 0
+
+
+class StaticCapture(Capture):
+    """A capture whose outputs lie in memory that the next run overwrites.
+
+    One run after the other gets the same tensors. A run that begins before another one ends gets tensors of its own.
+
+    Args:
+        plan: What runs.
+        pool: Where its runs borrow arenas.
+        memory: Where its outputs lie; captures that are given the same memory overwrite each other's outputs.
+    """
+
+    __slots__ = ("_idle", "_pairs", "_static")
+
+    def __init__(self, plan: Plan, pool: Pool, memory: Arena | None = None) -> None:
+        super().__init__(plan, pool)
+        self._static: list[Arena] = [new_arena() if memory is None else memory]
+        self._idle = [0]  # which of them no run uses, the first one last
+        self._pairs: dict[tuple[Arena, int], Instance] = {}
+
+    def run(self, args: list[Any]) -> list[Any]:
+        """Replay; the list is emptied."""
+        try:
+            place = self._idle.pop()
+        except IndexError:
+            self._static.append(new_arena())
+            place = len(self._static) - 1
+        try:
+            arena = self._free.pop()
+        except IndexError:
+            arena = self.pool.new_arena()
+        try:
+            instance = self._pairs.get((arena, place))
+            if instance is None:
+                instance = self._pairs[arena, place] = Instance(self.plan, arena, self._static[place])
+            return instance.run(args)
+        finally:
+            self._free.append(arena)
+            self._idle.append(place)
+            self._idle.sort(reverse=True)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that are its own."""
+        return sum(memory.nbytes for memory in self._static)
+
+
+class CapturedGraph:
+    """One FX graph, captured once for each shape key and replayed.
+
+    Attributes:
+        number: Counts the graphs of the process from 1.
+        gm: The FX graph as it is captured.
+        captures: What was captured, by shape key.
+        recaptures: The last recaptures.
+        fallbacks: Why the graph runs eagerly; empty while it is captured.
+        fx_passes: A record of each pass over the FX graph.
+        reinplaced: What writes in place, and what copies.
+    """
+
+    _boxed_call = True
+
+    def __init__(
+        self,
+        number: int,
+        gm: fx.GraphModule,
+        options: Options,
+        *,
+        static_inputs: Collection[int] = (),
+        training: bool = False,
+        fx_passes: tuple[FxPassRecord, ...] = (),
+        reinplaced: ReinplaceRecord | None = None,
+    ) -> None:
+        self.number = number
+        self.fx_passes = fx_passes
+        self.reinplaced = reinplaced
+        self.gm = gm
+        self.options = options
+        self.static_inputs = frozenset(static_inputs)
+        self.captures: dict[Key, Capture] = {}
+        self.recaptures: deque[Recapture] = deque(maxlen=_REMEMBERED)
+        self.fallbacks: list[Fallback] = []
+        self.static_outputs = self._wants_static_outputs(training)
+        self._checked = False
+        self._only: Capture | None = None  # the capture of a graph without symbolic sizes
+        self._ready: dict[Key, Capture] = {}  # captures that are replayed without further questions
+        self._read_key: Callable[[Sequence[Any]], Key] = _no_key
+        self._pool: Pool | None = None
+        self._symbols: list[Any] = []
+        if options.run_eagerly:
+            self._fall_back("force_eager = True")
+            return
+        try:
+            self._recorder = Recorder(gm, self.static_inputs, static_outputs=self.static_outputs)
+            self._symbols = key_symbols(gm.graph)
+            self._read_key = _key_reader(key_sources(gm.graph, self._symbols))
+        except CaptureError as error:
+            self._give_up(error)
+
+    @property
+    def name(self) -> str:
+        """What logs and counters call it."""
+        return f"graph_{self.number}"
+
+    @property
+    def runs_eagerly(self) -> bool:
+        """Whether its calls run the FX graph operator by operator, from now on."""
+        return bool(self.fallbacks)
+
+    def __call__(self, args: list[Any]) -> Sequence[Any]:
+        """Run with the flat arguments of the FX graph; the list is emptied, so that inputs can be freed early."""
+        capture = self._only
+        if capture is None:
+            key = self._read_key(args)
+            capture = self._ready.get(key)
+            if capture is None:
+                return self._run(key, args)
+        return capture.run(args)
+
+    def __repr__(self) -> str:
+        state = "runs eagerly" if self.runs_eagerly else f"{len(self.captures)} captures"
+        return f"<CapturedGraph {self.name}: {state}>"
+
+    def check(self, args: Sequence[Any]) -> None:
+        """Compare arguments with what the graph was compiled for.
+
+        Raises:
+            GraphInputError: The dtype, the sizes or the strides of a tensor differ.
+            UnsupportedGraphError: A tensor has a layout that fake tensors do not show.
+        """
+        try:
+            symbols = dict(zip(self._symbols, self._read_key(args), strict=True))
+        except (IndexError, AttributeError):  # another number of inputs, or of dimensions, which the check reports
+            symbols = {}
+        check_inputs(self.gm.graph, args, symbols)
+        self._checked = True
+
+    def reset(self) -> None:
+        """Drop all captures; the next call captures again. A graph that fell back for its captures starts anew."""
+        with _capturing:
+            self._drop()
+            self.recaptures.clear()
+            if self.fallbacks and self.fallbacks[0].reason.startswith(_LIMIT):
+                self.fallbacks.clear()
+
+    def records(self) -> list[CaptureRecord]:
+        """What is captured now."""
+        return [
+            CaptureRecord(self.name, _text(key), len(c.plan.steps), c.nbytes, c.plan.arena_bytes)
+            for key, c in list(self.captures.items())
+        ]
+
+    def pools(self) -> list[Pool]:
+        """Where its captures borrow memory."""
+        return list({id(c.pool): c.pool for c in list(self.captures.values())}.values())
+
+    # --- on the way to a replay ---
+
+    def _run(self, key: Key, args: list[Any]) -> Sequence[Any]:
+        """A call that has no capture ready."""
+        if not self._checked:
+            self.check(args)
+        if self.fallbacks:
+            return self._run_eagerly(args)
+        with _capturing:
+            capture = self._capture_for(key, args)
+        return self._run_eagerly(args) if capture is None else self._replay(capture, args)
+
+    def _replay(self, capture: Capture, args: list[Any]) -> Sequence[Any]:
+        return capture.run(args)
+
+    def _capture_for(self, key: Key, args: Sequence[Any]) -> Capture | None:
+        """The capture to replay, made if need be; None to run eagerly."""
+        found = self.captures.get(key)
+        if found is not None:
+            reason = self._why_recapture(found, args)
+            if reason is None:
+                logger.debug(
+                    "Find captured AclGraph{id: %s} of fx_graph %s with graph key {%s}",
+                    id(found),
+                    self.name,
+                    _text(key),
+                )
+                return found
+            logger.info("The current AclGraph needs to be recaptured: %s of fx_graph %s", reason, self.name)
+            _torch_compat.counters("npugraph_ex")[f"recapture_due_to_{reason}_{self.name}"] += 1
+            self.recaptures.append(Recapture(self.name, _text(key), reason))
+        else:
+            logger.debug("No find captured AclGraph of fx_graph %s with graph key {%s}", self.name, _text(key))
+            if len(self.captures) >= self.options.capture.capture_limit:
+                self._reach_limit(key)
+                return None
+        try:
+            plan = self._recorder.record(dict(zip(self._symbols, key, strict=False)))
+        except CaptureError as error:
+            self._give_up(error, key)
+            return None
+        capture = self.captures[key] = self._new_capture(plan, args)
+        if found is None:
+            _torch_compat.counters("npugraph_ex")[f"captured_{self.name}"] += 1
+        logger.info("Success to capture fx_graph %s for graph key{%s}", self.name, _text(key))
+        if self._replays_directly:
+            self._ready[key] = capture
+            self._only = None if self._symbols else capture
+        return capture
+
+    @property
+    def _replays_directly(self) -> bool:
+        """Whether a call that finds a capture needs nothing but to replay it."""
+        return not self.options.capture.force_recapture
+
+    def _why_recapture(self, capture: Capture, args: Sequence[Any]) -> str | None:
+        """What the counters call the reason to capture an existing key again."""
+        return "force_recapture" if self.options.capture.force_recapture else None
+
+    def _new_capture(self, plan: Plan, args: Sequence[Any]) -> Capture:
+        pool = self._pool_for_capture()
+        return StaticCapture(plan, pool) if self.static_outputs else Capture(plan, pool)
+
+    def _pool_for_capture(self) -> Pool:
+        options = self.options.capture
+        if options.use_graph_pool is not None:
+            return named_pool(options.use_graph_pool)
+        return shared_pool() if options.reuse_graph_pool_in_same_fx else Pool()
+
+    def _wants_static_outputs(self, training: bool) -> bool:
+        if self.options.capture.clone_output is not False:
+            return False
+        if training:
+            text = (
+                "clone_output = False has no effect on graphs that are trained: outputs are kept for the backward pass, "
+                "and a later run would overwrite them. They are fresh tensors."
+            )
+            logger.warning_once(text)
+            warnings.warn(text, UserWarning, stacklevel=2)
+        return not training
+
+    # --- eager execution ---
+
+    def _reach_limit(self, key: Key) -> None:
+        limit = self.options.capture.capture_limit
+        self._drop()
+        reason = f"{_LIMIT}: {limit} shapes were captured, and a call needs another one"
+        self._fall_back(reason, key)
+        text = f"{reason}. {self.name} runs eagerly from now on. Raise the option capture_limit, or compile with fewer shapes."
+        logger.warning(text)
+        warnings.warn(text, UserWarning, stacklevel=2)
+
+    def _give_up(self, error: CaptureError, key: Key | None = None) -> None:
+        self._drop()
+        self._fall_back("; ".join([error.what, *error.why]), key, "; ".join(error.where))
+        text = f"{self.name} cannot be captured and runs eagerly: {self.fallbacks[-1].reason}"
+        logger.warning(text)
+        warnings.warn(text, UserWarning, stacklevel=2)
+
+    def _fall_back(self, reason: str, key: Key | None = None, source: str = "") -> None:
+        self.fallbacks.append(Fallback(self.name, reason, "" if key is None else _text(key), source))
+
+    def _drop(self) -> None:
+        self._only = None
+        self._ready.clear()
+        self.captures.clear()
+        counters = _torch_compat.counters("npugraph_ex")
+        for counter in [c for c in counters if c.endswith(f"_{self.name}")]:
+            del counters[counter]
+
+    def _run_eagerly(self, args: list[Any]) -> Sequence[Any]:
+        given = tuple(args)
+        args.clear()
+        with _torch_compat.below_autograd():
+            results: Sequence[Any] = self.gm(*given)
+        return results
+
+
+_LIMIT = "capture_limit reached"
+
+
+def _no_key(args: Sequence[Any]) -> Key:
+    return ()
+
+
+def _key_reader(sources: Sequence[KeySource]) -> Callable[[Sequence[Any]], Key]:
+    """A function from the inputs of a call to its key; short where the key is made of inputs that are numbers."""
+    if not sources:
+        return _no_key
+    if all(source.of == "number" for source in sources):
+        positions = [source.position for source in sources]
+        if len(positions) == 1:
+            (only,) = positions
+            return lambda args: (args[only],)
+        return lambda args: tuple([args[i] for i in positions])
+    reads = [source.read for source in sources]
+    return lambda args: tuple([read(args) for read in reads])
+
+
+def _text(key: Key) -> str:
+    """The key as logs show it (specification, F-25)."""
+    return str(list(key)) if key else "no_updated_input"
