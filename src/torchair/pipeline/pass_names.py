@@ -17,8 +17,11 @@ _FX_PASSES = (*FX_PASS_NAMES, REINPLACE)
 
 
 def known_pass_names() -> tuple[str, ...]:
-    """Names of the passes over FX graphs and over Ascend IR graphs, each in the order in which they run."""
-    return *_FX_PASSES, *(p.name for p in default_passes())
+    """Names of passes over FX graphs and over Ascend IR graphs, each in the order in which they run, none twice.
+
+    ``reinplace`` is one of both: the mode decides which it means.
+    """
+    return tuple(dict.fromkeys((*_FX_PASSES, *(p.name for p in default_passes()))))
 
 
 def check_disabled_passes(config: CompilerConfig) -> None:
