@@ -54,6 +54,7 @@ __all__ = [
     "core_decompositions",
     "create_size_symbol",
     "detect_fake_mode",
+    "disabled_autocast",
     "inductor_compile",
     "inductor_decompositions",
     "inductor_keeps_strides",
@@ -409,7 +410,7 @@ def fake_calls(fake_mode: Any) -> Iterator[None]:
     """A context in which operators called with fake tensors give types, whatever surrounds the compile in progress."""
     from torch._dispatch.python import enable_python_dispatcher
 
-    with _disabled_autocast(), torch.no_grad(), no_dispatch_modes(), fake_mode, enable_python_dispatcher():
+    with disabled_autocast(), torch.no_grad(), no_dispatch_modes(), fake_mode, enable_python_dispatcher():
         yield
 
 
@@ -423,7 +424,7 @@ def trace_pattern(
     from torch._dispatch.python import enable_python_dispatcher
     from torch.fx.experimental.proxy_tensor import make_fx
 
-    with _disabled_autocast(), torch.no_grad(), enable_python_dispatcher():
+    with disabled_autocast(), torch.no_grad(), enable_python_dispatcher():
         return make_fx(function, decomposition_table=dict(decompositions))(*args)
 
 
@@ -689,7 +690,7 @@ def functional_trace(
                 torch.ops.aten.copy_.default(args[i], value)
         return results
 
-    with _disabled_autocast(), torch.no_grad(), no_dispatch_modes(), fake_mode, enable_python_dispatcher():
+    with disabled_autocast(), torch.no_grad(), no_dispatch_modes(), fake_mode, enable_python_dispatcher():
         plain_inputs = [i.detach() if isinstance(i, torch.Tensor) and i.requires_grad else i for i in inputs]
         return make_fx(traced, decomposition_table=dict(decompositions))(*plain_inputs)
 
@@ -894,7 +895,8 @@ def called_operators(gm: fx.GraphModule) -> set[OpOverload]:
     return {leaf for leaf in leaves if isinstance(leaf, OpOverload)}
 
 
-def _disabled_autocast() -> Any:
+def disabled_autocast() -> Any:
+    """A context in which operators run as they are called, without autocast."""
     return torch._C._DisableAutocast()
 
 
@@ -988,7 +990,7 @@ def aot_phase() -> str:
     from torch._functorch.aot_autograd import get_aot_compilation_context
 
     graphs: list[str] = get_aot_compilation_context()[0]
-    return graphs[-1] if graphs else ""
+    return graphs[-1].rpartition("_")[2] if graphs else ""  # "0_forward"
 
 
 def counters(name: str) -> Any:
