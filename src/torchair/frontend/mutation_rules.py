@@ -49,25 +49,35 @@ def refuse_unsupported_mutations(gm: fx.GraphModule) -> None:
         )
 
 
+#: Operators whose write into an expanded tensor PyTorch loses when it makes a graph functional. All others refuse such a
+#: tensor or are kept (tried for in-place methods, ``out=`` and foreach operators with torch 2.13).
+_LOST = ("zero_", "fill_", "masked_fill_", "_foreach_zero_")
+
+
 def _written_expanded(node: fx.Node) -> tuple[str, str] | None:
     """Reason and fix for a write into an expanded tensor, which PyTorch drops when it makes a graph functional."""
-    # Every other operator refuses such a tensor itself, and arguments of the graph are checked with their names.
-    method = node.op == "call_method" and node.target in ("zero_", "fill_")
-    if not (method or node.target is operator.setitem) or not node.args or not isinstance(node.args[0], fx.Node):
+    name = node.target if node.op == "call_method" else getattr(node.target, "__name__", "")
+    if not node.args or not (name in _LOST or node.target is operator.setitem):
         return None
-    if node.args[0].op == "placeholder":
-        return None
-    tensor = node.args[0].meta.get("example_value")
+    written = node.args[0] if isinstance(node.args[0], list | tuple) else [node.args[0]]
+    for tensor in written:
+        # Arguments of the graph are checked with their names.
+        if isinstance(tensor, fx.Node) and tensor.op != "placeholder" and _shares_elements(tensor):
+            shown = "an assignment to elements" if node.target is operator.setitem else str(name)
+            reason = f"{shown} writes {tensor.name!r}, an expanded tensor"
+            return (
+                f"{reason}: several of its elements share one place in memory",
+                "Write the tensor before it is expanded, or a copy: x.expand(...).clone().",
+            )
+    return None
+
+
+def _shares_elements(node: fx.Node) -> bool:
+    tensor = node.meta.get("example_value")
     if not isinstance(tensor, torch.Tensor) or tensor.layout is not torch.strided:
-        return None
+        return False
     strides: list[Any] = list(tensor.stride())  # SymInts among them: comparing one with 0 would add a guard
-    if not any(isinstance(s, int) and s == 0 and n != 1 for n, s in zip(tensor.shape, strides, strict=True)):
-        return None
-    name = str(node.target) if method else "an assignment to elements"
-    return (
-        f"{name} writes {node.args[0].name!r}, an expanded tensor: several of its elements share one place in memory",
-        "Write the tensor before it is expanded, or a copy: x.expand(...).clone().",
-    )
+    return any(isinstance(s, int) and s == 0 and n != 1 for n, s in zip(tensor.shape, strides, strict=True))
 
 
 def schema_problem(overload: OpOverload) -> tuple[str, str] | None:
