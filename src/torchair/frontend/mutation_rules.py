@@ -49,8 +49,8 @@ def refuse_unsupported_mutations(gm: fx.GraphModule) -> None:
         )
 
 
-#: Operators whose write into an expanded tensor PyTorch loses when it makes a graph functional. All others refuse such a
-#: tensor or are kept (tried for in-place methods, ``out=`` and foreach operators with torch 2.13).
+#: Operators whose write into an expanded tensor PyTorch loses when it makes a graph functional. All others refuse such
+#: a tensor or are kept (tried for in-place methods, ``out=`` and foreach operators with torch 2.13).
 _LOST = ("zero_", "fill_", "masked_fill_", "_foreach_zero_")
 
 
