@@ -329,7 +329,7 @@ class DeviceCapture:
                 where = "" if runner.at is None else source_line(runner.at)
                 # Frames of what failed hold tensors of the pool.
                 traceback.clear_frames(cause.__traceback__)
-                raise _cannot([f"{runner.name} raised {_first_line(cause)}", *notes], where) from cause
+                raise _cannot([f"{runner.place} raised {_first_line(cause)}", *notes], where) from cause
         self._note_outputs(record, used, results)
         if not self._counts_memory:
             record.nbytes = sum(held.nbytes for held in record.held())
@@ -410,7 +410,8 @@ class DeviceCapture:
                 torch.nn.functional.conv2d(image, image)
 
     def _on_device(self) -> Any:
-        return contextlib.nullcontext() if self._device.index is None else self._module.device(self._device)
+        index: int | None = self._device.index
+        return contextlib.nullcontext() if index is None else self._module.device(index)
 
     @property
     def _counts_memory(self) -> bool:
@@ -467,7 +468,7 @@ class _Runner(fx.Interpreter):
     """Runs a graph, and remembers where it is."""
 
     def __init__(self, gm: fx.GraphModule) -> None:
-        super().__init__(gm)  # type: ignore[no-untyped-call]
+        super().__init__(gm)
         self.extra_traceback = False
         self.at: fx.Node | None = None
         self.error: Exception | None = None
@@ -481,7 +482,7 @@ class _Runner(fx.Interpreter):
             raise
 
     @property
-    def name(self) -> str:
+    def place(self) -> str:
         """What ran last, in words."""
         if self.at is None:
             return "the beginning of the capture"
@@ -514,13 +515,13 @@ def _buffer(value: torch.Tensor, *, keeps_offset: bool) -> torch.Tensor:
     """Memory for an input. Nothing may be launched for it: the graph would do that again in each replay."""
     layout = Layout.of(value)
     offset = layout.offset if keeps_offset else 0
-    settings = torch.utils.deterministic
-    filled, settings.fill_uninitialized_memory = settings.fill_uninitialized_memory, False  # type: ignore[assignment]
+    settings: Any = torch.utils.deterministic
+    filled, settings.fill_uninitialized_memory = settings.fill_uninitialized_memory, False
     try:
         length = offset + _reach(layout)
         memory = torch.empty_strided((length,), (1,), dtype=layout.dtype, device=layout.device)
     finally:
-        settings.fill_uninitialized_memory = filled  # type: ignore[assignment]
+        settings.fill_uninitialized_memory = filled
     return layout.over(memory.untyped_storage(), offset)
 
 

@@ -18,13 +18,13 @@ from torchair._torch_compat import HigherOrderOperator, OpOverload
 from torchair.capture.values import aliases_arguments, call_arguments, tensor_leaves, written_arguments
 from torchair.errors import Rejection
 from torchair.frontend.source_lines import source_line
+from torchair.torchops.library import NAMESPACE
 
 __all__ = ["device_of", "refusals", "written_inputs"]
 
 #: Operators of our own that act in Python each time they run.
 _HOST_EFFECTS = frozenset(
-    {"torchair::print", "torchair::string_format", "torchair::print_text"}
-    | {"torchair::get_rng_state", "torchair::set_rng_state"}
+    f"{NAMESPACE}::{name}" for name in ("print", "string_format", "print_text", "get_rng_state", "set_rng_state")
 )
 
 #: Operators that move what they read between host and device, and wait for it.
@@ -95,7 +95,7 @@ def _reason(node: fx.Node, device: torch.device, repeats_random: bool) -> str:
     if _torch_compat.is_with_effects(target):
         return "has an effect on the host, which a replay would not repeat"
     if isinstance(target, HigherOrderOperator):
-        return "chooses its branch on the host" if target.name() in _BRANCHES else ""
+        return "chooses its branch on the host" if target.__name__ in _BRANCHES else ""
     if not isinstance(target, OpOverload):
         return ""
     return _operator_reason(node, target, device, repeats_random)
@@ -149,7 +149,7 @@ def _name(node: fx.Node) -> str:
 
 def _nodes(value: Any) -> list[fx.Node]:
     found: list[fx.Node] = []
-    fx.map_arg(value, lambda n: found.append(n))  # type: ignore[no-untyped-call]
+    fx.map_arg(value, found.append)
     return found
 
 
@@ -164,7 +164,8 @@ def _numbers(value: Any) -> Iterator[Any]:
     if isinstance(value, symbolic):
         yield value
     elif isinstance(value, torch.Tensor):
-        yield from (size for size in value.shape if isinstance(size, torch.SymInt))
+        sizes: tuple[Any, ...] = tuple(value.shape)
+        yield from (size for size in sizes if isinstance(size, torch.SymInt))
     elif isinstance(value, list | tuple):
         for v in value:
             yield from _numbers(v)

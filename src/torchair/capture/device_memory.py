@@ -85,7 +85,7 @@ class Layout:
         at = self.offset if offset is None else offset
         with torch.inference_mode(mode=False), torch.no_grad():
             found = torch.empty(0, dtype=self.dtype, device=self.device)
-            found.set_(storage, at, self.size, self.stride)  # type: ignore[call-overload]
+            found.set_(storage, at, self.size, self.stride)
             if self.conj:
                 found = aten._conj.default(found)
             if self.neg:
