@@ -38,7 +38,8 @@ NAMES = {
     "torchair.tools.gegraph_check.deadlock_check": "deadlock_check",
     "torchair.tools.gegraph_check.filter_operators": "filter_comm_ops",
     "npugraph_ex": (
-        "CompilerConfig compile_fx get_npu_backend get_compiler register_replacement logger inference scope"
+        "CompilerConfig compile_fx get_npu_backend get_compiler graph_pool_handle register_replacement logger "
+        "inference scope"
     ),
     "npugraph_ex.inference": "cache_compile readable_cache",
     "npugraph_ex.scope": "limit_core_num",
@@ -99,9 +100,6 @@ LATER = [
     ("torchair.inference.cache_compile", lambda: torchair.inference.cache_compile(lambda: None)),
     ("torchair.inference.readable_cache", lambda: torchair.inference.readable_cache("x")),
     ("torchair.inference.set_dim_gears", lambda: torchair.inference.set_dim_gears(torch.ones(1), {0: [1, 2]})),
-    ("npugraph_ex.compile_fx", lambda: npugraph_ex.compile_fx(torch.fx.symbolic_trace(torch.nn.Identity()))),
-    ("npugraph_ex.get_npu_backend", lambda: npugraph_ex.get_npu_backend()),
-    ("npugraph_ex.get_compiler", lambda: npugraph_ex.get_compiler()),
     *(
         (
             f"torchair.tools.gegraph_check.{m}.{f}",

@@ -987,7 +987,7 @@ def static_input_positions() -> list[int]:
 
 def aot_phase() -> str:
     """What AOTAutograd is compiling: ``"inference"``, ``"forward"``, ``"backward"``, ``"joint"``; empty outside it."""
-    from torch._functorch.aot_autograd import get_aot_compilation_context
+    from torch._functorch._aot_autograd.logging_utils import get_aot_compilation_context
 
     graphs: list[str] = get_aot_compilation_context()[0]
     return graphs[-1].rpartition("_")[2] if graphs else ""  # "0_forward"

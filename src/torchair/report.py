@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from torchair.errors import Rejection
 
-__all__ = ["ConversionReport", "Refused"]
+__all__ = ["CaptureRecord", "ConversionReport", "Fallback", "Recapture", "Recompile", "Refused"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +45,83 @@ class ConversionReport:
             f"run as torch operators: {_list(self.torch_calls)}",
         ]
         return "\n".join(lines)
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureRecord:
+    """One capture of a graph that is kept.
+
+    Attributes:
+        graph: Name of the graph: ``"graph_1"``.
+        key: The sizes that it is for: ``"[4, 8]"``, or ``"no_updated_input"``.
+        launches: How many launches a replay makes.
+        nbytes: Memory of its own: static outputs. That for intermediate values is the pool's.
+        arena_nbytes: Memory of the pool that a run uses.
+    """
+
+    graph: str
+    key: str
+    launches: int
+    nbytes: int
+    arena_nbytes: int
+
+    def __str__(self) -> str:
+        return f"{self.graph} {self.key}: {self.launches} launches, {self.arena_nbytes} bytes of the pool"
+
+
+@dataclass(frozen=True, slots=True)
+class Recapture:
+    """A capture that took the place of an earlier one for the same key.
+
+    Attributes:
+        graph: Name of the graph.
+        key: The sizes that it is for.
+        reason: ``"force_recapture"``, or what changed.
+    """
+
+    graph: str
+    key: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.graph} {self.key}: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class Recompile:
+    """Dynamo compiled a function once more.
+
+    Attributes:
+        graph: Name of the graph that it gave.
+        reason: The guards that failed, in Dynamo's words.
+    """
+
+    graph: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.graph}: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class Fallback:
+    """A graph, or a part of one, that does not run the way that the mode promises.
+
+    Attributes:
+        graph: Name of the graph.
+        reason: Why.
+        key: The sizes of the call that it happened at; empty when it happened at compilation.
+        source: The user's line, where one is the cause.
+    """
+
+    graph: str
+    reason: str
+    key: str = ""
+    source: str = ""
+
+    def __str__(self) -> str:
+        at = f" at {self.key}" if self.key else ""
+        return f"{self.graph}{at}: {self.reason}" + (f" ({self.source})" if self.source else "")
 
 
 def _list(counts: Counter[str]) -> str:

@@ -23,7 +23,6 @@ from torchair.errors import (
     GraphInputError,
     ProcessOptionsError,
     ScopeError,
-    UnavailableFeatureError,
     UnknownOptionError,
 )
 
@@ -161,12 +160,14 @@ def test_a_scope_that_is_never_closed_is_refused() -> None:
     assert isinstance(info.value.__cause__ or info.value, ScopeError) or "TA215" in str(info.value)
 
 
-def test_capture_mode_is_refused() -> None:
+def test_capture_mode_by_the_old_spelling() -> None:
     config = torchair.CompilerConfig()
     config.mode = "npugraph_ex"
-    compiler = torchair.get_compiler(config)
-    with pytest.raises(UnavailableFeatureError, match="Capture mode is not in this version"):
-        compiler(fx.symbolic_trace(lambda x: x), [torch.ones(1)])
+    run = torchair.get_compiler(config)(fx.symbolic_trace(lambda x: x + 1), [torch.ones(1)])
+    assert [t.item() for t in run(torch.ones(1))] == [2.0]
+    made = torchair.get_npu_backend(compiler_config=config)
+    assert torch.compile(lambda x: x + 1, backend=made)(torch.ones(1)).item() == 2.0
+    assert str(made.graphs[0]).startswith("<CapturedGraph graph_")
 
 
 def test_options_of_the_other_backend() -> None:

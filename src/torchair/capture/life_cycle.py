@@ -1,4 +1,4 @@
-"""One FX graph in capture mode: captured once for each shape key, replayed, and run eagerly where it cannot be captured.
+"""One FX graph in capture mode: captured for each shape key, replayed, and run eagerly where it cannot be captured.
 
 The path of a call that replays is short, since small graphs spend their time there: ``CapturedGraph.__call__`` looks up
 the capture, ``Capture.run`` borrows an arena. Everything else is on the way to the first replay.
@@ -33,18 +33,27 @@ __all__ = ["Capture", "CapturedGraph", "Key", "StaticCapture"]
 
 Key = tuple[Any, ...]
 
-#: Captures are made one at a time: several threads may call a graph for the first time.
-_capturing = threading.RLock()
+
+class _Capturing:
+    """Captures are made one at a time: several threads may call a graph for the first time."""
+
+    def __init__(self) -> None:
+        self.renew()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self.renew)
+
+    def renew(self) -> None:
+        """In a child process no thread is left that would give the lock back."""
+        self.lock = threading.RLock()
+
+    def __enter__(self) -> None:
+        self.lock.acquire()
+
+    def __exit__(self, *error: object) -> None:
+        self.lock.release()
 
 
-def _renew_lock() -> None:
-    global _capturing
-    _capturing = threading.RLock()
-
-
-# Another thread of the parent may have held it; there is none in the child that would give it back.
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew_lock)
+_capturing = _Capturing()
 
 #: Recaptures that a graph remembers, the last ones.
 _REMEMBERED = 1000
@@ -315,8 +324,8 @@ class CapturedGraph:
             return False
         if training:
             text = (
-                "clone_output = False has no effect on graphs that are trained: outputs are kept for the backward pass, "
-                "and a later run would overwrite them. They are fresh tensors."
+                "clone_output = False has no effect on graphs that are trained: the backward pass reads their outputs, "
+                "which a later run would overwrite. They are fresh tensors."
             )
             logger.warning_once(text)
             warnings.warn(text, UserWarning, stacklevel=2)
@@ -329,7 +338,7 @@ class CapturedGraph:
         self._drop()
         reason = f"{_LIMIT}: {limit} shapes were captured, and a call needs another one"
         self._fall_back(reason, key)
-        text = f"{reason}. {self.name} runs eagerly from now on. Raise the option capture_limit, or compile with fewer shapes."
+        text = f"{reason}. {self.name} runs eagerly from now on. Raise capture_limit, or compile with fewer shapes."
         logger.warning(text)
         warnings.warn(text, UserWarning, stacklevel=2)
 

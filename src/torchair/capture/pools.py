@@ -1,8 +1,8 @@
 """Pools: the memory that captured graphs share (specification, F-32).
 
-A run borrows an arena for as long as it lasts, and nothing of what it returns lies there, so any number of graphs can use
-one arena in turn: the memory of many captured graphs is that of the largest. Runs that go on at the same time take an
-arena each.
+A run borrows an arena for as long as it lasts, and nothing of what it returns lies there, so any number of graphs can
+use one arena in turn: the memory of many captured graphs is that of the largest. Runs that go on at the same time take
+an arena each.
 
 A pool lives as long as a capture that uses it.
 """

@@ -22,7 +22,7 @@ from torchair.config import (
     with_foreign_options,
 )
 from torchair.convert.registry import converters
-from torchair.errors import ConfigTypeError
+from torchair.errors import ArgumentError, ConfigTypeError
 from torchair.frontend import converted_kept_whole, decomposition_table
 from torchair.frontend.functional import functional_graph
 from torchair.frontend.mutation_rules import name_expanded_inputs, refuse_unsupported_mutations
@@ -33,7 +33,17 @@ from torchair.pipeline.ge_mode import CompiledGraph, compile_graph
 from torchair.pipeline.pass_names import check_disabled_passes
 from torchair.pipeline.rng_state import expand_rng_wrappers
 
-__all__ = ["Backend", "get_compiler", "get_npu_backend", "npu", "npugraph_ex", "torchair"]
+__all__ = [
+    "Backend",
+    "compile_fx",
+    "get_capture_backend",
+    "get_capture_compiler",
+    "get_compiler",
+    "get_npu_backend",
+    "npu",
+    "npugraph_ex",
+    "torchair",
+]
 
 Config = CompilerConfig | NpuGraphExConfig
 AnyGraph = CompiledGraph | CapturedGraph
@@ -86,8 +96,14 @@ def _checked(config: Any, kind: type[Config] = CompilerConfig) -> Config:
     """
     if config is None:
         return kind()
+    package = "torchair" if kind is CompilerConfig else "npugraph_ex"
+    if kind is NpuGraphExConfig and isinstance(config, CompilerConfig) and not config.captures:
+        raise ConfigTypeError(
+            "A configuration is of the wrong type",
+            why="compiler_config takes an npugraph_ex.CompilerConfig, and this torchair.CompilerConfig is for GE mode",
+            fix=f"{_FIRST_LINES[package]}\nor: torchair.get_npu_backend(compiler_config=config)",
+        )
     if not isinstance(config, CompilerConfig | NpuGraphExConfig):
-        package = "torchair" if kind is CompilerConfig else "npugraph_ex"
         given = f"the class {config.__name__}" if isinstance(config, type) else f"a {type(config).__name__}"
         raise ConfigTypeError(
             "A configuration is of the wrong type",
@@ -119,9 +135,29 @@ def get_npu_backend(
     Returns:
         A ``functools.partial`` whose keyword ``compiler_config`` is the config; its ``graphs`` are what it compiled.
     """
-    config = _checked(compiler_config)
+    return _new_backend(_checked(compiler_config), custom_decompositions)
+
+
+def get_capture_backend(
+    *,
+    compiler_config: Config | None = None,
+    custom_decompositions: Mapping[Any, Callable[..., Any]] | None = None,
+) -> Backend:
+    """A backend for ``torch.compile`` that captures and replays; public as ``npugraph_ex.get_npu_backend``.
+
+    Args:
+        compiler_config: Held by reference: changes before the first compile take effect. None means a fresh one.
+        custom_decompositions: Operator overloads to decomposition functions; there are no others.
+
+    Returns:
+        A ``functools.partial`` whose keyword ``compiler_config`` is the config; its ``graphs`` are what it compiled.
+    """
+    return _new_backend(_checked(compiler_config, NpuGraphExConfig), custom_decompositions)
+
+
+def _new_backend(config: Config, custom_decompositions: Mapping[Any, Callable[..., Any]] | None) -> Backend:
     if isinstance(config, CompilerConfig):
-        warn_inapplicable(config, stacklevel=2)
+        warn_inapplicable(config, stacklevel=3)
         frozen, name = config.experimental_config.frozen_parameter, "config.experimental_config.frozen_parameter"
     else:
         frozen, name = config.frozen_parameter, "frozen_parameter"
@@ -129,7 +165,7 @@ def get_npu_backend(
         warnings.warn(
             f"{name} = True promises that parameters keep their addresses; "
             "do not move or replace them while the compiled model is in use.",
-            stacklevel=2,
+            stacklevel=3,
         )
     return Backend(_backend, compiler_config=config, custom_decompositions=dict(custom_decompositions or {}))
 
@@ -145,6 +181,61 @@ def get_compiler(
     config = _checked(compiler_config)
 
     return functools.partial(compile_aot_graph, config=config)
+
+
+def get_capture_compiler(
+    compiler_config: Config | None = None,
+) -> Callable[[fx.GraphModule, Sequence[Any]], Callable[..., Any]]:
+    """A compiler of AOT graphs that captures and replays; public as ``npugraph_ex.get_compiler``.
+
+    Returns:
+        ``(gm, example_inputs) -> callable`` that takes the flat inputs and returns a sequence of outputs.
+    """
+    return functools.partial(compile_aot_graph, config=_checked(compiler_config, NpuGraphExConfig))
+
+
+def compile_fx(
+    gm: fx.GraphModule, example_inputs: Sequence[Any] | None = None, options: Mapping[str, Any] | None = None
+) -> Callable[..., Any]:
+    """Compile an AOT graph for capture and replay; public as ``npugraph_ex.compile_fx``.
+
+    For a backend of one's own::
+
+        def backend(gm, example_inputs):
+            return aot_module_simplified(
+                gm, example_inputs, fw_compiler=npugraph_ex.compile_fx, keep_inference_input_mutations=True
+            )
+
+    Args:
+        gm: A graph as ``aot_module_simplified`` gives it to a compiler.
+        example_inputs: Its inputs, real or fake; taken from the graph when omitted.
+        options: The options of capture mode, by name.
+
+    Returns:
+        A callable that takes the flat inputs and returns a sequence of outputs. It captures when it is called.
+
+    Raises:
+        UnknownOptionError: An option is unknown; a ``ValueError``, like the next.
+        ConfigValueError, ConfigTypeError, ConfigFileNotFoundError: A value is not accepted.
+        ArgumentError: The inputs are omitted, and the graph does not know them.
+    """
+    refuse_inductor_options(options)
+    config = NpuGraphExConfig.from_options(options)
+    if example_inputs is None:
+        example_inputs = _inputs_of(gm)
+    return compile_aot_graph(gm, example_inputs, config=config)
+
+
+def _inputs_of(gm: fx.GraphModule) -> list[Any]:
+    inputs = gm.graph.find_nodes(op="placeholder")
+    unknown = [node.name for node in inputs if "val" not in node.meta]
+    if unknown:
+        raise ArgumentError(
+            "The inputs of a graph are not known",
+            why=f'example_inputs is omitted, and no meta["val"] says what {", ".join(unknown)} are',
+            fix="npugraph_ex.compile_fx(gm, example_inputs)",
+        )
+    return [node.meta["val"] for node in inputs]
 
 
 def compile_aot_graph(gm: fx.GraphModule, example_inputs: Sequence[Any], *, config: Config) -> Callable[..., Any]:
@@ -171,10 +262,14 @@ def compile_aot_graph(gm: fx.GraphModule, example_inputs: Sequence[Any], *, conf
 
 
 def _compile(
-    gm: fx.GraphModule, inputs: Sequence[Any], options: Options, config: Config
+    gm: fx.GraphModule,
+    inputs: Sequence[Any],
+    options: Options,
+    config: Config,
+    decompositions: Mapping[Any, Callable[..., Any]] | None = None,
 ) -> Callable[[list[Any]], Sequence[Any]]:
     gm = expand_rng_wrappers(gm)
-    return (capture_graph if options.captures else compile_graph)(gm, inputs, options, config)
+    return (capture_graph if options.captures else compile_graph)(gm, inputs, options, config, decompositions)
 
 
 def torchair(gm: fx.GraphModule, example_inputs: Sequence[Any], **kwargs: Any) -> Callable[..., Any]:
@@ -207,18 +302,19 @@ def _backend(
     config = _with_options(compiler_config, options)
     frozen = _options(config)
 
-    def compiler(graph: fx.GraphModule, inputs: Sequence[Any]) -> Callable[[list[Any]], Sequence[Any]]:
-        result = _compile(graph, inputs, frozen, config)
-        if compiled is not None and isinstance(result, CompiledGraph | CapturedGraph):
-            compiled.add(result)
-        return result
-
     custom = dict(custom_decompositions or {})
     if frozen.captures:
         known, decompositions = frozenset[Any](), custom
     else:
         load_converters()
         known, decompositions = frozenset(converters.snapshot()), decomposition_table(converters.snapshot(), custom)
+
+    def compiler(graph: fx.GraphModule, inputs: Sequence[Any]) -> Callable[[list[Any]], Sequence[Any]]:
+        result = _compile(graph, inputs, frozen, config, decompositions)
+        if compiled is not None and isinstance(result, CompiledGraph | CapturedGraph):
+            compiled.add(result)
+        return result
+
     refuse_unsupported_mutations(gm)
     with converted_kept_whole(known, custom), name_expanded_inputs(gm):
         return _torch_compat.aot_module_simplified(

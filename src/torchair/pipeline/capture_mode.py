@@ -3,83 +3,83 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from torch import fx
 
 from torchair import _torch_compat
-from torchair.capture.record import Recorder
-from torchair.capture.values import key_sources, key_symbols
+from torchair.capture.life_cycle import CapturedGraph
 from torchair.config import Options
+from torchair.frontend import FxPassRecord, OptimizedFx, optimize_fx, run_capture_passes
+from torchair.frontend.reinplace import ReinplaceRecord, reinplace
 from torchair.logs import npugraph_ex_logger as logger
-from torchair.runtime.instance import Arena, Instance, new_arena
-from torchair.runtime.plan import Plan
 
-__all__ = ["CapturedGraph", "capture_graph"]
+__all__ = ["REINPLACE", "CapturedGraph", "capture_graph"]
 
 _numbers = itertools.count(1)
 
-
-class Capture:
-    """One plan, and its instances."""
-
-    def __init__(self, plan: Plan) -> None:
-        self.plan = plan
-        self.instances: dict[Arena, Instance] = {}
-
-    def instance(self, arena: Arena) -> Instance:
-        found = self.instances.get(arena)
-        if found is None:
-            found = self.instances[arena] = Instance(self.plan, arena)
-        return found
-
-
-class CapturedGraph:
-    """One FX graph, captured once for each shape key and replayed.
-
-    Attributes:
-        number: Counts the graphs of the process from 1.
-        gm: The FX graph as it is captured.
-    """
-
-    _boxed_call = True
-
-    def __init__(self, number: int, gm: fx.GraphModule, options: Options, static_inputs: Collection[int]) -> None:
-        self.number = number
-        self.gm = gm
-        self.captures: dict[tuple[int, ...], Capture] = {}
-        self._recorder = Recorder(gm, static_inputs, static_outputs=options.capture.clone_output is False)
-        self._symbols = key_symbols(gm.graph)
-        self._sources = key_sources(gm.graph, self._symbols)
-        self._free: list[Arena] = []
-
-    def __call__(self, args: list[Any]) -> list[Any]:
-        """Run with the flat arguments of the FX graph; the list is emptied, so that inputs can be freed early."""
-        key = tuple([source.read(args) for source in self._sources])
-        capture = self.captures.get(key)
-        if capture is None:
-            capture = self.captures[key] = self._capture(key)
-        try:
-            arena = self._free.pop()
-        except IndexError:
-            arena = new_arena()
-        try:
-            return capture.instance(arena).run(args)
-        finally:
-            self._free.append(arena)
-
-    def check(self, args: Sequence[Any]) -> None:
-        """Compare arguments with what the graph was compiled for."""
-
-    def _capture(self, key: tuple[int, ...]) -> Capture:
-        plan = self._recorder.record(dict(zip(self._symbols, key, strict=True)))
-        logger.info(f"Success to capture fx_graph graph_{self.number} for graph key{{{key}}}")
-        return Capture(plan)
+#: What ``disabled_passes``, records and logs call the last pass.
+REINPLACE = "reinplace-fx"
 
 
 def capture_graph(
-    gm: fx.GraphModule, inputs: Sequence[Any], options: Options, config: Any = None
-) -> Callable[[list[Any]], Sequence[Any]]:
-    """Compile an AOT-level FX graph for capture and replay."""
-    return CapturedGraph(next(_numbers), gm, options, _torch_compat.static_input_positions())
+    gm: fx.GraphModule,
+    inputs: Sequence[Any],
+    options: Options,
+    config: Any = None,
+    decompositions: Mapping[Any, Callable[..., Any]] | None = None,
+) -> CapturedGraph:
+    """Compile an AOT-level FX graph for capture and replay.
+
+    Args:
+        gm: The graph; it is not changed.
+        inputs: Fake inputs.
+        config: The user's config object, for custom passes.
+        decompositions: What the graph was traced with.
+
+    Returns:
+        A callable that takes one list, the flat arguments of the graph. It captures when it is called.
+    """
+    number = next(_numbers)
+    phase = _torch_compat.aot_phase()
+    logger.info("compiler inputs: %s", inputs)
+    logger.info("graph: %s", gm.graph)
+    optimized = optimize_fx(gm, inputs, config, options, mode="capture", decompositions=decompositions)
+    optimized = run_capture_passes(optimized, options)
+    gm = optimized.gm
+    gm.graph.eliminate_dead_code()
+    record, reinplaced = _reinplace(optimized, options, phase)
+    gm.recompile()
+    logger.debug("graph_%d is captured as %s", number, gm.graph)
+    return CapturedGraph(
+        number,
+        gm,
+        options,
+        # AOTAutograd says it of the forward graph only.
+        static_inputs=() if phase == "backward" else _torch_compat.static_input_positions(),
+        training=phase in ("forward", "backward", "joint"),
+        fx_passes=(*optimized.records, record),
+        reinplaced=reinplaced,
+    )
+
+
+def _reinplace(optimized: OptimizedFx, options: Options, phase: str) -> tuple[FxPassRecord, ReinplaceRecord]:
+    """Let operators write in place, as far as the options allow; wrapped operators are unwrapped in any case."""
+    skipped = ""
+    if REINPLACE in options.disabled_passes:
+        skipped = "disabled"
+    elif optimized.fuel_left == 0:
+        skipped = "no fuel"
+    start = time.perf_counter()
+    with _torch_compat.no_dispatch_modes():
+        record = reinplace(
+            optimized.gm,
+            intermediates=options.capture.inplace_pass and not skipped,
+            inputs=options.capture.input_inplace_pass and not skipped,
+            regenerated=() if phase == "backward" else _torch_compat.outputs_made_from_inputs(),
+        )
+    for kept in record.kept:
+        logger.debug("%s", kept)
+    return FxPassRecord(REINPLACE, time.perf_counter() - start, record.rewrites, skipped), record
