@@ -5,11 +5,12 @@ Needs nothing beyond torch, torchair and pytest.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 import torch
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 import torchair
 
@@ -102,3 +103,21 @@ def test_dynamic_shapes_compile_once() -> None:
             for batch in (2, 3, 7, 64):
                 x = torch.randn(batch, 16)
                 torch.testing.assert_close(compiled(x), model(x))
+
+
+def test_checkpointed_dropout_trains() -> None:
+    def block(x: torch.Tensor) -> torch.Tensor:
+        return nn.functional.dropout(x.exp(), 0.5)
+
+    def loss(x: torch.Tensor) -> torch.Tensor:
+        return checkpoint(block, x, use_reentrant=False).square().sum()
+
+    def gradient(function: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
+        torch.manual_seed(7)
+        x = torch.linspace(-1, 1, 24).requires_grad_()
+        function(x).backward()
+        assert x.grad is not None
+        return x.grad
+
+    compiled = torch.compile(loss, backend="torchair", fullgraph=True)
+    torch.testing.assert_close(gradient(compiled), gradient(loss))
