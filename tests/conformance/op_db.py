@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,9 +19,10 @@ from torch.testing._internal.opinfo.core import OpInfo, SampleInput
 from torch.utils import _pytree as pytree
 
 import torchair
+from torchair.config import NpuGraphExConfig
 from torchair.pipeline.backends import Backend
 
-__all__ = ["ENTRIES", "Outcome", "backend", "dtypes_of", "entry_name", "run_entry"]
+__all__ = ["CAPTURE", "ENTRIES", "Outcome", "backend", "dtypes_of", "entry_name", "run_entry"]
 
 #: Entries by name (``"nn.functional.gelu"``, ``"std_mean.unbiased"``).
 ENTRIES: dict[str, OpInfo] = {}
@@ -34,6 +35,9 @@ def entry_name(op: OpInfo) -> str:
 
 for _op in op_db:
     ENTRIES[entry_name(_op)] = _op
+
+#: What :func:`backend` calls capture mode.
+CAPTURE = "npugraph_ex"
 
 _SECOND_CHOICES = (torch.bfloat16, torch.int64, torch.complex64, torch.bool, torch.float64, torch.float16, torch.int32)
 
@@ -62,7 +66,9 @@ class Outcome:
 
 
 def backend(engine: str = "reference", **experimental: Any) -> Backend:
-    """GE mode on one engine."""
+    """GE mode on one engine; ``"npugraph_ex"``: capture mode."""
+    if engine == CAPTURE:
+        return torchair.get_npu_backend(compiler_config=NpuGraphExConfig())
     config = torchair.CompilerConfig()
     config.engine = engine
     for name, value in experimental.items():
@@ -75,19 +81,22 @@ def run_entry(
 ) -> Outcome:
     """Compare the first samples of an entry with eager.
 
-    One that differs is also run with ``aot_eager``, to tell whose fault it is.
+    Capture mode runs each three times, with tensors at other addresses, the second time with other values. A sample
+    that differs is also run with ``aot_eager``, to tell whose fault it is.
     """
     start, count = time.monotonic(), 0
     for sample in itertools.islice(_samples(op, dtype), max_samples):
         if time.monotonic() - start > seconds:
             break
         try:
-            expected = _run(op, sample, op.op)
+            calls = [(sample, _run(op, sample, op.op))]
         except Exception as e:  # noqa: BLE001 (any exception is an outcome)
             return Outcome("eager fails", _line(e), count)
-        problem = _compare(op, sample, expected, backend(engine))
+        if engine == CAPTURE:
+            calls = [calls[0], _other_values(op, sample) or calls[0], calls[0]]
+        problem = _compare(op, calls, backend(engine))
         if problem is not None:
-            theirs = _compare(op, sample, expected, "aot_eager")
+            theirs = _compare(op, calls, "aot_eager")
             return Outcome("fail" if theirs is None else "aot_eager fails", problem, count)
         count += 1
     return Outcome("pass" if count else "no samples", "", count)
@@ -109,6 +118,22 @@ def _run(op: OpInfo, sample: SampleInput, function: Callable[..., Any]) -> tuple
         return function(*args, **kwargs), (args, kwargs)
 
 
+def _other_values(op: OpInfo, sample: SampleInput) -> tuple[SampleInput, tuple[Any, Any]] | None:
+    """The sample with floating numbers scaled, and what eager makes of it; None where eager does not take it."""
+
+    def scaled(tensor: torch.Tensor) -> torch.Tensor:
+        if tensor.layout is not torch.strided or not (tensor.is_floating_point() or tensor.is_complex()):
+            return tensor
+        return _copy(tensor).mul_(0.75)
+
+    try:
+        with torch.no_grad():
+            other = SampleInput(*pytree.tree_map_only(torch.Tensor, scaled, (sample.input, sample.args, sample.kwargs)))
+        return other, _run(op, other, op.op)
+    except Exception:  # noqa: BLE001 (whatever the operator says about these values)
+        return None
+
+
 def _copy(tensor: torch.Tensor) -> torch.Tensor:
     if tensor.layout is not torch.strided or tensor.is_quantized or tensor.is_nested:
         return tensor.clone()
@@ -124,13 +149,17 @@ def _dense(tensor: torch.Tensor) -> bool:
     )
 
 
-def _compare(op: OpInfo, sample: SampleInput, expected: tuple[Any, Any], compiler: Any) -> str | None:
-    """What differs from eager, or None."""
+def _compare(op: OpInfo, calls: Sequence[tuple[SampleInput, tuple[Any, Any]]], compiler: Any) -> str | None:
+    """What differs from eager in one of several calls, or None."""
     torch.compiler.reset()
+    kept = []
     try:
-        actual = _run(op, sample, torch.compile(lambda *a, **k: op.op(*a, **k), backend=compiler))
-        for title, got, want in zip(("result", "inputs afterwards"), actual, expected, strict=True):
-            _assert_same(title, got, want, exact_values=not _is_empty_like(op))
+        compiled = torch.compile(lambda *a, **k: op.op(*a, **k), backend=compiler)
+        for number, (sample, expected) in enumerate(calls, 1):
+            kept.append(actual := _run(op, sample, compiled))  # alive: the next call finds other addresses
+            call = f" of call {number}" if len(calls) > 1 else ""
+            for title, got, want in zip(("result", "inputs afterwards"), actual, expected, strict=True):
+                _assert_same(f"{title}{call}", got, want, exact_values=not _is_empty_like(op))
     except Exception as e:  # noqa: BLE001 (any exception is an outcome)
         return _line(e)
     return None

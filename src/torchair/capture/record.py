@@ -1,8 +1,8 @@
 """FX graph -> ``runtime.Plan``: decide where each value lives, and write down the launches. Runs no operator.
 
-Sizes, strides and dtypes come from the fake tensors in ``meta["val"]``. A value whose memory nobody outside sees lies in
-the arena: its operator writes there through its ``out=`` overload, and views of it are made once, ahead. Graph outputs
-are allocated by their operators, so each run returns fresh tensors (or, with ``static_outputs``, the same ones).
+Sizes, strides and dtypes come from the fake tensors in ``meta["val"]``. A value whose memory nobody outside sees lies
+in the arena: its operator writes there through its ``out=`` overload, and views of it are made once, ahead. Graph
+outputs are allocated by their operators, so each run returns fresh tensors (or, with ``static_outputs``, the same).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from torch import fx
 
 from torchair import _torch_compat
 from torchair._torch_compat import OpOverload
-from torchair.capture.values import Numbers, aliases_arguments, call_arguments, written_arguments
+from torchair.capture.values import Numbers, aliases_arguments, call_arguments, tensor_leaves, written_arguments
 from torchair.frontend.source_lines import source_line
 from torchair.runtime.memory import Lifetime, plan_offsets
 from torchair.runtime.plan import Buffer, Call, Callback, Item, Launch, Plan, Slot, Step
@@ -108,6 +108,9 @@ class Recorder:
             shared = _tensors([call_arguments(node.target, node)[i] for i in aliases_arguments(node.target)])
             if shared:
                 return frozenset().union(*(self._roots_of[n] for n in shared))
+            if not all(t.layout is torch.strided for t in tensor_leaves(node.meta.get("val"))):
+                # A sparse tensor is made of others, which its schema does not tell.
+                return frozenset({node}).union(*(self._roots_of[n] for n in node.all_input_nodes))
             return frozenset({node})
         # Python: nothing is known of it.
         return frozenset({node}).union(*(self._roots_of[n] for n in node.all_input_nodes))
@@ -147,6 +150,7 @@ class _Recording:
         self._kept_views: list[Call] = []
         self._steps: list[tuple[Launch, str, str]] = []
         self._roots: dict[fx.Node, _Root] = {}
+        self._returned = set() if recorder.static_outputs else {o for o in recorder._outputs if isinstance(o, fx.Node)}
 
     def plan(self) -> Plan:
         nodes = self._graph._nodes
@@ -227,11 +231,13 @@ class _Recording:
             return False, None
         if not results or not all(self._is_plannable(r) for r in results):
             return False, None
+        if not all(_is_dense_cpu(t) for used in node.all_input_nodes for t in tensor_leaves(used.meta.get("val"))):
+            return False, None
         if op._schema.name in _ALLOCATIONS:
             return True, None
         if op._schema.name in _COPIES:
-            return isinstance(node.args[0], fx.Node) and _is_dense_cpu(node.args[0].meta.get("val")), None
-        if op.namespace != "aten":
+            return True, None
+        if op.namespace != "aten" or len(op._schema.returns) != len(results):  # a list of results has no place
             return False, None
         out = _out_variant(op)
         return out is not None, out
@@ -305,16 +311,22 @@ class _Recording:
     def _argument(self, value: Any) -> Any:
         """An argument of a call as the plan says it."""
         if isinstance(value, fx.Node):
+            if value in self._parts and value not in self._slots:
+                return [Slot(slot) for slot in self._parts[value]]
             if value in self._slots:
                 if value.op == "placeholder" and self._is_known_number(value):
                     return self._numbers.value(value.meta["val"])
                 return Slot(self._slots[value], number=isinstance(value.meta.get("val"), _NUMBERS))
-            return self._numbers.value(value.meta["val"])
+            return self._known(value.meta["val"])
         if isinstance(value, list | tuple):
             return [self._argument(v) for v in value]
-        if isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool):
-            return self._numbers.value(value)
-        return value
+        return self._known(value)
+
+    def _known(self, value: Any) -> Any:
+        """A value that no slot holds, a symbolic number as the number that it is under the shape key."""
+        found = self._numbers.value(value)
+        assert found is not None or value is None, f"{value} is neither in the graph nor decided by the shape key"
+        return found
 
     def _call(self, node: fx.Node, op: OpOverload) -> None:
         given = call_arguments(op, node)
@@ -329,6 +341,7 @@ class _Recording:
             self._writing(node, op, args, written)
             return
         slots = [a.index for a in _flat(args) if isinstance(a, Slot)]
+        shared = [] if node in self._returned else shared  # each run returns tensors of its own
         if shared and slots and all(s in self._held for s in slots):
             self._held_views.append(self._results(node, op, args))
             self._held.update(s for s in self._held_views[-1].results if s >= 0)
@@ -413,31 +426,27 @@ class _Recording:
     def _python(self, node: fx.Node) -> None:
         """Python runs it: arithmetic on numbers known only at run time, and operators that take functions."""
         slots: list[int] = []
-        places: dict[fx.Node, int | None] = {}
-        for used in node.all_input_nodes:
-            argument = self._whole(used)
+
+        def placed(argument: Any) -> Any:
+            """The argument with places in the list of values instead of slots."""
             if isinstance(argument, Slot):
-                places[used] = len(slots)
                 slots.append(argument.index)
-            else:
-                places[used] = None
+                return Slot(len(slots) - 1)
+            return [placed(a) for a in argument] if isinstance(argument, list) else argument
+
+        arguments = {used: placed(self._whole(used)) for used in node.all_input_nodes}
         value = node.meta.get("val")
         several = isinstance(value, list | tuple) and all(u.target is operator.getitem for u in node.users)
-        function = _python_call(node, places, {n: self._whole(n) for n, at in places.items() if at is None}, several)
         if several:
             results = [self._new_slot() for _ in value]
             self._parts[node] = results
         else:
             results = [self._new_slot()]
             self._slots[node] = results[0]
-        self._step(Callback(function, tuple(slots), tuple(results)), node)
+        self._step(Callback(_python_call(node, arguments, several), tuple(slots), tuple(results)), node)
 
     def _whole(self, node: fx.Node) -> Any:
-        if node.op == "get_attr":
-            return self._constants[self._slots[node]]
-        if node in self._parts and node not in self._slots:
-            raise NotImplementedError(f"{node} is used as a whole")  # several results are only taken apart by getitem
-        return self._argument(node)
+        return self._constants[self._slots[node]] if node.op == "get_attr" else self._argument(node)
 
     def _step(self, launch: Launch, node: fx.Node) -> None:
         self._steps.append((launch, f"{_target(node)} (node {node.name})", source_line(node)))
@@ -467,17 +476,16 @@ class _Recording:
         ]
 
 
-def _python_call(
-    node: fx.Node, places: Mapping[fx.Node, int | None], constants: Mapping[fx.Node, Any], several: bool
-) -> Callable[[list[Any]], list[Any]]:
+def _python_call(node: fx.Node, arguments: Mapping[fx.Node, Any], several: bool) -> Callable[[list[Any]], list[Any]]:
     target: Any = node.target
 
     def run(values: list[Any]) -> list[Any]:
-        def fill(used: fx.Node) -> Any:
-            at = places[used]
-            return constants[used] if at is None else values[at]
+        def fill(argument: Any) -> Any:
+            if isinstance(argument, Slot):
+                return values[argument.index]
+            return [fill(a) for a in argument] if isinstance(argument, list) else argument
 
-        args, kwargs = fx.map_arg((node.args, node.kwargs), fill)  # type: ignore[no-untyped-call, misc]
+        args, kwargs = fx.map_arg((node.args, node.kwargs), lambda n: fill(arguments[n]))  # type: ignore[no-untyped-call, misc]
         result = target(*args, **kwargs)
         return list(result) if several else [result]
 

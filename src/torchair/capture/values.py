@@ -1,4 +1,4 @@
-"""What a recorder knows of the values of an FX graph: their numbers under a shape key, and which memory they may share."""
+"""What a recorder knows of the values of an FX graph: their numbers under a shape key, and what memory they share."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ class Numbers:
 
     def __init__(self, symbols: Symbols) -> None:
         self._symbols = dict(symbols)
-        self._memo: dict[Any, int | float | bool | None] = {}
+        self._memo: dict[tuple[type, Any], int | float | bool | None] = {}
 
     def value(self, number: Any) -> Any:
         """The number, or None when it depends on a symbol that is not in the key."""
         if not isinstance(number, torch.SymInt | torch.SymFloat | torch.SymBool):
             return number
-        expr = number.node.expr
-        if expr not in self._memo:
-            self._memo[expr] = _evaluate(expr, self._symbols)
-        return self._memo[expr]
+        key = type(number), number.node.expr
+        if key not in self._memo:
+            self._memo[key] = _evaluate(number, self._symbols)
+        return self._memo[key]
 
     def all(self, numbers: Any) -> tuple[int, ...] | None:
         """Several numbers, or None when one of them is not known."""
@@ -56,13 +56,14 @@ class Numbers:
         return None if any(v is None for v in values) else values
 
 
-def _evaluate(expr: Any, symbols: Symbols) -> int | float | bool | None:
+def _evaluate(number: Any, symbols: Symbols) -> int | float | bool | None:
+    expr = number.node.expr
     if not expr.free_symbols <= symbols.keys():
         return None
     found = expr.xreplace({s: _torch_compat.sympy_number(symbols[s]) for s in expr.free_symbols})
-    if found.is_Boolean:
+    if isinstance(number, torch.SymBool):
         return bool(found)
-    return int(found) if found.is_integer else float(found)
+    return int(found) if isinstance(number, torch.SymInt) else float(found)
 
 
 def tensor_leaves(value: Any) -> Iterator[torch.Tensor]:
@@ -75,7 +76,10 @@ def tensor_leaves(value: Any) -> Iterator[torch.Tensor]:
 
 
 def key_symbols(graph: fx.Graph) -> list[Any]:
-    """The symbols that decide sizes and strides in a graph, in order of appearance; sizes known only at run time excepted."""
+    """The symbols that decide sizes and strides in a graph, in order of appearance.
+
+    Without those of sizes that are known only when an operator has run.
+    """
     found: dict[Any, None] = {}
     for node in graph.nodes:
         for tensor in tensor_leaves(node.meta.get("val")):

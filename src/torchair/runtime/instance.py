@@ -64,7 +64,8 @@ class Instance:
         """Run the plan; the list is emptied.
 
         Raises:
-            ExecutionError: A launch failed; with the operator's name and the user's line. The instance can be used again.
+            ExecutionError: A launch failed; with the operator's name and the user's line. The instance can be used
+                again.
         """
         try:
             outputs: list[Any] = self._run(inputs)
@@ -167,7 +168,7 @@ class _PythonCore:
         self.failed = -1
         slots = {**self._held, **dict(enumerate(inputs))}
         inputs.clear()
-        with _torch_compat.below_autograd():
+        with _torch_compat.below_autograd(), _torch_compat.disabled_autocast():
             for view in self._plan.kept_views:
                 self._launch(view, slots)
             for i, step in enumerate(self._plan.steps):
@@ -193,9 +194,7 @@ class _PythonCore:
             results = list(returned) if len(launch.op._schema.returns) > 1 else [returned]
             if not launch.may_alias:
                 results = [self._own(r) for r in results]
-        for slot, value in zip(launch.results, results, strict=False):
-            if slot >= 0:
-                slots[slot] = value
+        slots.update((slot, value) for slot, value in zip(launch.results, results, strict=False) if slot >= 0)
 
     def _own(self, value: Any) -> Any:
         if isinstance(value, torch.Tensor):

@@ -145,9 +145,10 @@ class Plan:
     specs: Mapping[int, tuple[torch.dtype, tuple[int, ...], tuple[int, ...]]] = field(default_factory=dict)
 
     def __str__(self) -> str:
+        buffers = f"{len(self.buffers)} buffers in {self.arena_bytes} bytes"
+        views = f"{len(self.held_views)} views made ahead, {len(self.kept_views)} kept"
         lines = [
-            f"{self.inputs} inputs, {len(self.steps)} launches, {len(self.buffers)} buffers in {self.arena_bytes} bytes, "
-            f"{len(self.held_views)} views made ahead, {len(self.kept_views)} kept",
+            f"{self.inputs} inputs, {len(self.steps)} launches, {buffers}, {views}",
             *(f"  {_shown(step)}" for step in self.steps),
             f"  return {', '.join(f'${slot}' for slot in self.outputs)}",
         ]
