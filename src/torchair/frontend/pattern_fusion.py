@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 from torch import fx
 
 from torchair import _torch_compat
+from torchair._torch_compat import OpOverload
 from torchair.errors import ReplacementError
 from torchair.frontend.aliasing import tensors
 from torchair.frontend.builtin_patterns import builtin_replacements
@@ -121,6 +122,8 @@ class _Matcher:
         if len(labels) > 1:
             _log.debug("%s does not replace %s: they are on the streams %s", rule.name, match.nodes, sorted(labels))
             return False
+        if rule.pattern is None and any(_says_more(p, n) for p, n in match.ctx.pattern_to_node.items()):
+            return False
         try:
             return bool(rule.check(match))
         except Exception as e:
@@ -145,6 +148,15 @@ class _Labels:
             self._seen = set(nodes[0].graph.nodes)
             self._labels = stream_labels(nodes[0].graph)
         return {self._labels.get(node, "") for node in nodes}
+
+
+def _says_more(pattern: Any, node: Any) -> bool:
+    """Whether a call has keyword arguments that the pattern has not: Inductor's matcher does not look at these."""
+    if not isinstance(node, fx.Node) or not isinstance(node.target, OpOverload):
+        return False
+    defaults = {a.name: a.default_value for a in node.target._schema.arguments}
+    extra = node.kwargs.keys() - getattr(pattern, "kwargs", node.kwargs).keys()
+    return any(isinstance(node.kwargs[name], fx.Node) or node.kwargs[name] != defaults[name] for name in extra)
 
 
 def _accept(rule: Replacement, match: Any) -> bool:

@@ -18,6 +18,7 @@ from torchair.frontend.aliasing import tensors
 __all__ = [
     "Replacement",
     "ReplacementRegistry",
+    "check_replacement",
     "register_capture_replacement",
     "register_replacement",
     "replacements",
@@ -99,7 +100,7 @@ class ReplacementRegistry:
                 pattern is registered already.
         """
         with _torch_compat.outside_of_compiles():
-            key = _checked(replacement)
+            key = check_replacement(replacement)
         if key in self._replacements:
             if skip_duplicates:
                 return
@@ -244,10 +245,9 @@ def _fake(replacement: Replacement) -> tuple[Any, ...]:
             return type(value)(map(fake, value))
         if not isinstance(value, torch.Tensor):
             return value
-        if not _torch_compat.is_fake(value):
-            return mode.from_tensor(value, static_shapes=True)
+        shape, strides, dtype, device = value.shape, value.stride(), value.dtype, value.device
         with mode:
-            return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=value.device)
+            return torch.empty_strided(shape, strides, dtype=dtype, device=device)
 
     return tuple(map(fake, replacement.inputs))
 
@@ -258,8 +258,8 @@ def trace_arguments(replacement: Replacement) -> list[Any]:
     return [replacement.scalars[n] if n in replacement.scalars else next(inputs) for n in replacement.parameters]
 
 
-def _checked(replacement: Replacement) -> str:
-    """Trace both functions, and return what identifies the pattern.
+def check_replacement(replacement: Replacement) -> str:
+    """Trace both functions and compare them; return what identifies the pattern.
 
     Raises:
         ReplacementError: See :meth:`ReplacementRegistry.register`.
