@@ -96,7 +96,13 @@ class _Expansion:
     def _call(self, overload: Any, *args: Any, **kwargs: Any) -> fx.Node:
         made = self.graph.call_function(overload, args, kwargs)
         made.meta = dict(self.meta)
-        vals = fx.map_arg((args, kwargs), lambda n: n.meta["val"])
+        vals = fx.map_arg((args, kwargs), self._fake)
         with _torch_compat.fake_calls(self.fake_mode):
             made.meta["val"] = overload(*vals[0], **vals[1])
         return made
+
+    def _fake(self, node: fx.Node) -> Any:
+        val = node.meta["val"]
+        # Before 2.7 the state of the generator stands in the graph as a real tensor.
+        real = isinstance(val, torch.Tensor) and not _torch_compat.is_fake(val)
+        return self.fake_mode.from_tensor(val, static_shapes=True) if real else val
