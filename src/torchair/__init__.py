@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     )
     from torchair.logs import logger
     from torchair.pipeline.backends import get_compiler, get_npu_backend
+    from torchair.pipeline.explain import explain, reset
 
 __version__ = "0.1.0"
 
@@ -33,6 +34,7 @@ _HOMES = {
     "check_operator": "torchair.customop.check",
     "declare_supported": "torchair.convert.supported",
     "dynamo_export": "torchair.later",
+    "explain": "torchair.pipeline.explain",
     "get_compiler": "torchair.pipeline.backends",
     "get_npu_backend": "torchair.pipeline.backends",
     "logger": "torchair.logs",
@@ -40,6 +42,7 @@ _HOMES = {
     "patch_for_hcom": "torchair.later",
     "register_fx_node_ge_converter": "torchair.convert.registry",
     "register_replacement": "torchair.frontend.replacement",
+    "reset": "torchair.pipeline.explain",
     "use_internal_format_weight": "torchair.later",
 }
 _SUBMODULES = ("configs", "core", "ge", "inference", "llm_datadist", "ops", "scope", "tools")
@@ -51,6 +54,7 @@ __all__ = [
     "core",
     "declare_supported",
     "dynamo_export",
+    "explain",
     "ge",
     "get_compiler",
     "get_npu_backend",
@@ -62,6 +66,7 @@ __all__ = [
     "patch_for_hcom",
     "register_fx_node_ge_converter",
     "register_replacement",
+    "reset",
     "scope",
     "tools",
     "use_internal_format_weight",

@@ -997,7 +997,7 @@ def aot_phase() -> str:
 def current_backend() -> Any:
     """What ``torch.compile`` was given as ``backend``, as Dynamo keeps it, while it calls a backend; else None.
 
-    One such object belongs to each call of ``torch.compile``; those of calls with the same backend and options are equal.
+    One such object belongs to each call of ``torch.compile``; those of calls with equal arguments are equal.
     """
     tx = _current_translator()
     return None if tx is None else _innermost_backend(getattr(tx.output, "compiler_fn", None))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from torchair.errors import Rejection
 
-__all__ = ["CaptureRecord", "ConversionReport", "Fallback", "Recapture", "Recompile", "Refused"]
+__all__ = ["CaptureRecord", "ConversionReport", "Fallback", "GraphRecord", "Recapture", "Recompile", "Refused"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +45,29 @@ class ConversionReport:
             f"run as torch operators: {_list(self.torch_calls)}",
         ]
         return "\n".join(lines)
+
+
+@dataclass(frozen=True, slots=True)
+class GraphRecord:
+    """One graph that was compiled.
+
+    Attributes:
+        name: ``"graph_1"``; each mode counts its own.
+        mode: ``"npugraph_ex"`` or ``"max-autotune"``.
+        function: The function that it is from.
+        operators: How many operators it has.
+        state: How it runs.
+    """
+
+    name: str
+    mode: str
+    function: str
+    operators: int
+    state: str
+
+    def __str__(self) -> str:
+        of = f" of {self.function}" if self.function else ""
+        return f"{self.name}{of}: {self.operators} operators, {self.state}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -199,6 +199,11 @@ class CapturedGraph:
         return f"graph_{self.number}"
 
     @property
+    def operators(self) -> int:
+        """How many operators it has."""
+        return sum(node.op == "call_function" for node in self.gm.graph.nodes)
+
+    @property
     def runs_eagerly(self) -> bool:
         """Whether its calls run the FX graph operator by operator, from now on."""
         return bool(self.fallbacks)

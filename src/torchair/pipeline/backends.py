@@ -29,7 +29,9 @@ from torchair.frontend.mutation_rules import name_expanded_inputs, refuse_unsupp
 from torchair.pipeline.backend_options import refuse_inductor_mode, refuse_inductor_options
 from torchair.pipeline.builtin import load_converters
 from torchair.pipeline.capture_mode import CapturedGraph, capture_graph
+from torchair.pipeline.explain import AnyGraph, note
 from torchair.pipeline.ge_mode import CompiledGraph, compile_graph
+from torchair.pipeline.origin import Origin
 from torchair.pipeline.pass_names import check_disabled_passes
 from torchair.pipeline.rng_state import expand_rng_wrappers
 
@@ -46,7 +48,6 @@ __all__ = [
 ]
 
 Config = CompilerConfig | NpuGraphExConfig
-AnyGraph = CompiledGraph | CapturedGraph
 
 
 class Backend(functools.partial[Callable[..., Any]]):
@@ -250,7 +251,7 @@ def compile_aot_graph(gm: fx.GraphModule, example_inputs: Sequence[Any], *, conf
     functional, names = functional_graph(expand_rng_wrappers(gm), example_inputs)
     held = [operator.attrgetter(name) for name in names]
     inputs = [*example_inputs, *(get(gm) for get in held)]
-    compiled = _compile(functional, inputs, options, config)
+    compiled = _compile(functional, inputs, options, config, Origin.now())
 
     def run(*args: Any) -> Sequence[Any]:
         flat = [*args, *(get(gm) for get in held)]
@@ -258,6 +259,7 @@ def compile_aot_graph(gm: fx.GraphModule, example_inputs: Sequence[Any], *, conf
             compiled.check(flat)
         return compiled(flat)
 
+    run.graph = compiled  # type: ignore[attr-defined]
     return run
 
 
@@ -266,10 +268,15 @@ def _compile(
     inputs: Sequence[Any],
     options: Options,
     config: Config,
+    origin: Origin,
     decompositions: Mapping[Any, Callable[..., Any]] | None = None,
 ) -> Callable[[list[Any]], Sequence[Any]]:
     gm = expand_rng_wrappers(gm)
-    return (capture_graph if options.captures else compile_graph)(gm, inputs, options, config, decompositions)
+    compile_one = capture_graph if options.captures else compile_graph
+    result = compile_one(gm, inputs, options, config, decompositions)
+    if isinstance(result, CompiledGraph | CapturedGraph):
+        note(result, origin)
+    return result
 
 
 def torchair(gm: fx.GraphModule, example_inputs: Sequence[Any], **kwargs: Any) -> Callable[..., Any]:
@@ -309,8 +316,10 @@ def _backend(
         load_converters()
         known, decompositions = frozenset(converters.snapshot()), decomposition_table(converters.snapshot(), custom)
 
+    origin = Origin.now()
+
     def compiler(graph: fx.GraphModule, inputs: Sequence[Any]) -> Callable[[list[Any]], Sequence[Any]]:
-        result = _compile(graph, inputs, frozen, config, decompositions)
+        result = _compile(graph, inputs, frozen, config, origin, decompositions)
         if compiled is not None and isinstance(result, CompiledGraph | CapturedGraph):
             compiled.add(result)
         return result

@@ -1,0 +1,189 @@
+"""What became of a compiled function: ``torchair.explain``; and ``torchair.reset``."""
+
+from __future__ import annotations
+
+import weakref
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from torchair import _torch_compat
+from torchair.capture.life_cycle import CapturedGraph
+from torchair.errors import ArgumentTypeError
+from torchair.pipeline.ge_mode import CompiledGraph
+from torchair.pipeline.origin import Origin
+from torchair.report import CaptureRecord, Fallback, GraphRecord, Recapture, Recompile, Refused
+
+__all__ = ["AnyGraph", "Explanation", "explain", "note", "reset"]
+
+AnyGraph = CompiledGraph | CapturedGraph
+
+_graphs: weakref.WeakKeyDictionary[AnyGraph, Origin] = weakref.WeakKeyDictionary()
+
+
+def note(graph: AnyGraph, origin: Origin) -> None:
+    """Remember where a graph comes from, as long as it lives."""
+    _graphs[graph] = origin
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What became of a compiled function so far; printing it shows everything.
+
+    Attributes:
+        graphs: The graphs that Dynamo made of it, in order of compilation.
+        captures: What is captured now, one entry a graph and shape key.
+        recompiles: When Dynamo compiled once more, and the guards that failed.
+        recaptures: When an existing key was captured again, and why; the last 1000 of each graph.
+        fallbacks: What runs otherwise than the mode promises, and why.
+        bytes_held: Memory of the captures: arenas of the pools that they use, and static outputs.
+        converted: FX nodes by operator that a registered converter converted to Ascend IR.
+        auto_converted: Those that automatic conversion converted.
+        torch_calls: Those that run as their torch operator.
+        refused: Why those have no Ascend IR form.
+    """
+
+    graphs: tuple[GraphRecord, ...]
+    captures: tuple[CaptureRecord, ...]
+    recompiles: tuple[Recompile, ...]
+    recaptures: tuple[Recapture, ...]
+    fallbacks: tuple[Fallback, ...]
+    bytes_held: int
+    converted: Counter[str]
+    auto_converted: Counter[str]
+    torch_calls: Counter[str]
+    refused: tuple[Refused, ...]
+    _alive: tuple[weakref.ref[AnyGraph], ...] = field(repr=False, compare=False, default=())
+
+    def reset(self) -> None:
+        """Drop the captures of these graphs; the next call captures again."""
+        for reference in self._alive:
+            graph = reference()
+            if isinstance(graph, CapturedGraph):
+                graph.reset()
+
+    def __str__(self) -> str:
+        refused = Counter(f"{r.target}: {r.rejection.reason}" for r in self.refused)
+        sections: list[tuple[str, Sequence[object]]] = [
+            ("graphs", self.graphs),
+            ("captures", self.captures),
+            ("recompiles", self.recompiles),
+            ("recaptures", _counted(self.recaptures)),
+            ("fallbacks", self.fallbacks),
+        ]
+        if any(graph.mode != "npugraph_ex" for graph in self.graphs):
+            sections += [
+                ("converted", _operators(self.converted)),
+                ("converted automatically", _operators(self.auto_converted)),
+                ("run as torch operators", _operators(self.torch_calls)),
+                ("without an Ascend IR form", [f"{text} ({_number(n, 'node')})" for text, n in refused.items()]),
+            ]
+        lines = []
+        for title, rows in sections:
+            if title in _ALWAYS or rows:
+                lines.append(f"{title}: {len(rows) or 'none'}")
+                lines += [f"  {row}" for row in rows]
+        lines.append(f"bytes held: {self.bytes_held}")
+        return "\n".join(lines)
+
+
+_ALWAYS = ("graphs", "captures", "recompiles", "recaptures", "fallbacks")
+
+
+def _counted(records: Iterable[Recapture]) -> list[str]:
+    return [f"{text} ({n} times)" if n > 1 else text for text, n in Counter(map(str, records)).items()]
+
+
+def _number(n: int, what: str) -> str:
+    return f"{n} {what}" if n == 1 else f"{n} {what}s"
+
+
+def _operators(counts: Counter[str]) -> list[str]:
+    return [f"{name} ({n} nodes)" if n > 1 else name for name, n in counts.most_common()]
+
+
+def explain(compiled: Any) -> Explanation:
+    """What became of a compiled function so far: graphs, captures, recompiles and fallbacks, with reasons.
+
+    Args:
+        compiled: What ``torch.compile`` returned (function or module), a backend of :func:`get_npu_backend`, or what
+            ``compile_fx`` or a compiler of :func:`get_compiler` returned.
+
+    Raises:
+        ArgumentTypeError: It is something else.
+
+    Example:
+        >>> f = torch.compile(model, backend="npugraph_ex")
+        >>> f(x)
+        >>> print(torchair.explain(f))
+    """
+    found = sorted(_graphs_of(compiled), key=lambda pair: pair[0].number)
+    graphs = [graph for graph, _ in found]
+    captured = [g for g in graphs if isinstance(g, CapturedGraph)]
+    reports = [g.report for g in graphs if isinstance(g, CompiledGraph)]
+    pools = {id(pool): pool for graph in captured for pool in graph.pools()}
+    captures = [record for graph in captured for record in graph.records()]
+    return Explanation(
+        graphs=tuple(_record(graph, origin) for graph, origin in found),
+        captures=tuple(captures),
+        recompiles=tuple(_recompiles(found)),
+        recaptures=tuple(r for graph in captured for r in list(graph.recaptures)),
+        fallbacks=tuple(f for graph in captured for f in graph.fallbacks),
+        bytes_held=sum(pool.nbytes for pool in pools.values()) + sum(record.nbytes for record in captures),
+        converted=sum((r.converted for r in reports), Counter[str]()),
+        auto_converted=sum((r.auto_converted for r in reports), Counter[str]()),
+        torch_calls=sum((r.torch_calls for r in reports), Counter[str]()),
+        refused=tuple(r for report in reports for r in report.refused),
+        _alive=tuple(weakref.ref(graph) for graph in graphs),
+    )
+
+
+def reset() -> None:
+    """Drop all captures of the process, and the memory that they hold; the next call of each graph captures again.
+
+    What Dynamo compiled stays; ``torch.compiler.reset()`` drops that.
+    """
+    for graph in list(_graphs):
+        if isinstance(graph, CapturedGraph):
+            graph.reset()
+
+
+def _graphs_of(compiled: Any) -> list[tuple[AnyGraph, Origin]]:
+    # A module that was compiled in place, or a graph that a compiler of ours made.
+    inner = getattr(compiled, "_compiled_call_impl", None) or getattr(compiled, "graph", None)
+    if isinstance(inner, CompiledGraph | CapturedGraph):
+        return [(inner, _graphs[inner])]
+    given = getattr(compiled, "_compiled_call_impl", None) or compiled
+    listed = getattr(given, "graphs", None)
+    if isinstance(listed, list):
+        return [(graph, _graphs[graph]) for graph in listed if graph in _graphs]
+    backend = _torch_compat.compiled_backend(given)
+    if backend is None:
+        raise ArgumentTypeError(
+            "torchair.explain takes what torch.compile returned",
+            why=f"it was given {_shown(compiled)}, which is not compiled",
+            fix='f = torch.compile(model, backend="npugraph_ex"); f(x); print(torchair.explain(f))',
+        )
+    code = _torch_compat.compiled_code(given)
+    return [(graph, origin) for graph, origin in list(_graphs.items()) if origin.belongs_to(backend, code)]
+
+
+def _shown(value: Any) -> str:
+    return f"a {type(value).__name__}" + (f" ({value.__name__})" if hasattr(value, "__name__") else "")
+
+
+def _record(graph: AnyGraph, origin: Origin) -> GraphRecord:
+    if isinstance(graph, CapturedGraph):
+        state = "runs eagerly" if graph.runs_eagerly else _number(len(graph.captures), "capture")
+        return GraphRecord(graph.name, "npugraph_ex", origin.function, graph.operators, state)
+    return GraphRecord(graph.graph.name, "max-autotune", origin.function, len(graph.graph), f"{graph.engine} engine")
+
+
+def _recompiles(found: Iterable[tuple[AnyGraph, Origin]]) -> list[Recompile]:
+    seen: dict[int, Recompile] = {}
+    for graph, origin in found:
+        if origin.reason:  # forward and backward graph have one origin
+            name = graph.name if isinstance(graph, CapturedGraph) else graph.graph.name
+            seen.setdefault(id(origin), Recompile(name, origin.reason))
+    return list(seen.values())
