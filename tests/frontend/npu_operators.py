@@ -69,9 +69,8 @@ def _transposed_product(x1: Tensor, x2: Tensor, perm_x1: list[int], perm_x2: lis
 
 _OPERATORS = {
     "npu_add_rms_norm(Tensor x1, Tensor x2, Tensor gamma, float epsilon=1e-06) -> (Tensor, Tensor, Tensor)": _norm,
-    "npu_add_rms_norm_cast(Tensor x1, Tensor x2, Tensor gamma, float epsilon=1e-06) -> (Tensor, Tensor, Tensor, Tensor)": (
-        _norm_cast
-    ),
+    "npu_add_rms_norm_cast(Tensor x1, Tensor x2, Tensor gamma, float epsilon=1e-06) "
+    "-> (Tensor, Tensor, Tensor, Tensor)": (_norm_cast),
     "npu_dynamic_quant(Tensor input, *, Tensor? smooth_scales=None) -> (Tensor, Tensor)": _dynamic_quant,
     "npu_add_rms_norm_dynamic_quant(Tensor x1, Tensor x2, Tensor gamma, *, Tensor? smooth_scale1=None, "
     "float epsilon=1e-06, bool[2] output_mask=[True, True]) -> (Tensor, Tensor, Tensor, Tensor, Tensor)": (

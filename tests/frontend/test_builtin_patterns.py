@@ -108,7 +108,7 @@ def test_a_transposed_product(product: Any, dims: tuple[int, int]) -> None:
 
 
 def _other_use(x1: Tensor, x2: Tensor, g: Tensor, s: Tensor) -> Any:
-    y, _, x = npu.npu_add_rms_norm(x1, x2, g)
+    y, _, _ = npu.npu_add_rms_norm(x1, x2, g)
     q, scale = npu.npu_dynamic_quant(y, smooth_scales=s)
     return q, scale, y
 

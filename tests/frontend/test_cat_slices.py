@@ -1,4 +1,5 @@
 """Concatenation without copying."""
+# ruff: noqa: E501  (graphs as text)
 
 from __future__ import annotations
 

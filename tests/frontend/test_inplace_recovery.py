@@ -36,7 +36,7 @@ def plugin() -> Iterator[Any]:
 
 
 X = torch.zeros(2, 3, 4)
-I = torch.tensor([1, 4])
+INDEX = torch.tensor([1, 4])
 R = torch.ones(2, 4)
 
 
@@ -46,7 +46,7 @@ def _update(x: Tensor, i: Tensor, r: Tensor) -> None:
 
 @pytest.mark.usefixtures("plugin")
 def test_an_update_through_a_view() -> None:
-    made = optimized(_update, X, I, R)
+    made = optimized(_update, X, INDEX, R)
     assert_expected_inline(
         result(made),
         """\
@@ -56,7 +56,7 @@ return []
 """,
     )
     x = X.clone()
-    made.gm(x, I, R)
+    made.gm(x, INDEX, R)
     assert x.sum() == 8
 
 
@@ -85,7 +85,7 @@ def _no_view(x: Tensor, i: Tensor, r: Tensor) -> None:
 @pytest.mark.parametrize("function", [_read_too, _read_result, _view_read, _no_view])
 @pytest.mark.usefixtures("plugin")
 def test_near_misses(function: Any) -> None:
-    assert record(optimized(function, X, I, R), "recover-inplace-views").rewrites == 0
+    assert record(optimized(function, X, INDEX, R), "recover-inplace-views").rewrites == 0
 
 
 @pytest.mark.usefixtures("plugin")
@@ -93,12 +93,12 @@ def test_an_update_that_goes_into_another_input() -> None:
     def function(x: Tensor, i: Tensor, r: Tensor, y: Tensor) -> None:
         y.copy_(npu.scatter_update(x.view(6, 4), i, r).view(2, 3, 4))
 
-    assert record(optimized(function, X, I, R, X + 1), "recover-inplace-views").rewrites == 0
+    assert record(optimized(function, X, INDEX, R, X + 1), "recover-inplace-views").rewrites == 0
 
 
 @pytest.mark.usefixtures("plugin")
 def test_ge_mode_keeps_the_views_of_what_is_written() -> None:
-    gm, inputs = aot_graph(_update, X, I, R)
+    gm, inputs = aot_graph(_update, X, INDEX, R)
     made = optimize_fx(gm, inputs, None, Options(), mode="ge")
     assert [n.target for n in made.gm.graph.nodes if n.op == "call_function"] == [
         torch.ops.aten.reshape.default,

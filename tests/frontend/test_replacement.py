@@ -234,7 +234,7 @@ def test_an_extra_check_that_fails() -> None:
     npugraph_ex.register_replacement(
         search, replace, fakes((2, 2), (2, 2)), extra_check=lambda match: match.kwargs["z"]
     )
-    with pytest.raises(PassError, match="extra_check of search .* raised KeyError"):
+    with pytest.raises(PassError, match=r"extra_check of search .* raised KeyError"):
         optimized(function, X, Y)
 
 

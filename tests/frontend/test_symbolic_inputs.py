@@ -6,6 +6,7 @@ import torch
 
 import torchair
 from tests.frontend.fx_graphs import optimized, record, targets
+from torchair.pipeline.ge_mode import CompiledGraph
 
 X = torch.arange(12.0).reshape(3, 4)
 
@@ -37,5 +38,6 @@ def test_compiled_graphs_have_no_such_inputs() -> None:
         torch.testing.assert_close(total, x.sum(0) * rows + 4)
         assert number == rows * 2
     (graph,) = backend.graphs
+    assert isinstance(graph, CompiledGraph)
     assert len(graph.graph.inputs) == 1
     assert [r.rewrites for r in graph.fx_passes if r.name == "rewrite-symbolic-inputs"] == [2]

@@ -11,8 +11,11 @@ from torch import Tensor
 
 import torchair
 from tests.custom_operators import ops
+from torchair.config import Options
 from torchair.ir import Graph
+from torchair.ir.text import from_text
 from torchair.passes import VIEW_PASSES, default_passes
+from torchair.pipeline.ge_passes import run_passes
 
 
 def _compiled(
@@ -54,6 +57,50 @@ def test_transposes_that_undo_each_other_disappear() -> None:
 def test_a_linear_layer_has_no_transpose() -> None:
     graph, _ = _compiled(torch.nn.functional.linear, torch.randn(2, 3), torch.randn(4, 3))
     assert graph.count("Transpose") == 0
+
+
+def test_without_view_optimization_a_linear_layer_has_its_transpose() -> None:
+    def off(config: torchair.CompilerConfig) -> None:
+        config.experimental_config.enable_view_optimize = False
+
+    graph, _ = _compiled(torch.nn.functional.linear, torch.randn(2, 3), torch.randn(4, 3), set_options=off)
+    assert graph.count("Transpose") == 1
+
+
+def test_a_scope_keeps_its_views_and_a_super_kernel_does_not() -> None:
+    def function(x: Tensor, y: Tensor) -> Tensor:
+        with torchair.scope.npu_stream_switch("s"):
+            z = x.t().t() + y
+        return z * 2
+
+    graph, _ = _compiled(function, torch.randn(3, 4), torch.randn(3, 4))
+    assert graph.count("Transpose") == 2
+
+    def fused(x: Tensor, y: Tensor) -> Tensor:
+        with torchair.scope.super_kernel("s"):
+            z = x.t().t() + y
+        return z * 2
+
+    torch._dynamo.reset()
+    graph, _ = _compiled(fused, torch.randn(3, 4), torch.randn(3, 4))
+    assert graph.count("Transpose") == 0
+
+
+def test_quantized_weights_keep_their_views() -> None:
+    options = Options()
+    for op, count in (("WeightQuantBatchMatmulV2", 2), ("MyProduct", 0)):
+        graph = from_text(
+            f"""
+            graph g(%x: float32[2, 3], %w: int8[4, 3], %s: float32[4]):
+              %p: int64[2]{{1, 0}} = Const(value=(1, 0))
+              %t: int8[3, 4] = Transpose(%w, %p) aliases %t=$0
+              %u: int8[4, 3] = Transpose(%t, %p) aliases %u=$0
+              %z: float32[2, 4] = {op}(%x, %u, %s)
+              return %z
+            """
+        )
+        run_passes(graph, [], options)
+        assert graph.count("Transpose") == count
 
 
 def test_a_cache_that_is_written_and_returned_is_not_copied() -> None:

@@ -59,14 +59,18 @@ def _replacements(present: tuple[tuple[str, OpOverload], ...]) -> tuple[Replacem
         for needed, make in _GROUPS:
             if not all(name in ops for name in needed):
                 continue
-            for replacement in make(ops):
-                try:
-                    check_replacement(replacement)
-                except TorchAirError as e:
-                    _log.debug("a built-in replacement is left out: %s", e)
-                else:
-                    made.append(replacement)
+            made += filter(_fits_operators, make(ops))
     return tuple(made)
+
+
+def _fits_operators(replacement: Replacement) -> bool:
+    """Whether the operators take the arguments that the replacement gives them."""
+    try:
+        check_replacement(replacement)
+    except TorchAirError as e:
+        _log.debug("a built-in replacement is left out: %s", e)
+        return False
+    return True
 
 
 def _tensors(*shapes: tuple[int, ...], dtypes: Sequence[torch.dtype] = ()) -> tuple[Any, ...]:
@@ -262,7 +266,8 @@ def _no_zeros(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _quantizes(match: Any) -> bool:
     values = {name: node.meta["val"] for name, node in match.kwargs.items() if hasattr(node, "meta")}
-    x1, x2, gamma, scales, zeros = (values.get(name) for name in ("x1", "x2", "gamma", "scales", "zeros"))
+    x1, x2, gamma, scales = (values[name] for name in ("x1", "x2", "gamma", "scales"))
+    zeros = values.get("zeros")
     if x1.dtype != x2.dtype or x1.dtype not in (torch.float16, torch.bfloat16):
         return False
     if zeros is not None and zeros.dtype in (torch.int8, torch.uint8):

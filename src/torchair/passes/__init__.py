@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 #: Names of the passes that ``experimental_config.enable_view_optimize`` turns on (specification, F-64).
-VIEW_PASSES = (MergeTransposes.name, MergeReshapes.name)
+VIEW_PASSES = (MergeTransposes.name, MergeReshapes.name, FoldTransposeIntoMatMul.name)
 
 
 def default_passes(caller: Caller | None = None) -> tuple[GraphPass, ...]:

@@ -9,7 +9,7 @@ import torch
 from torch import fx
 
 from torchair.config import Options
-from torchair.ir import Graph
+from torchair.ir import Graph, Node
 from torchair.opset.torch_types import dim_of
 from torchair.passes import VIEW_PASSES, Caller, PassRecord, PassRunner, default_passes
 
@@ -42,7 +42,7 @@ def run_passes(
     # The option names passes over FX graphs, too.
     names = {p.name for p in passes}
     disabled = [name for name in options.disabled_passes if name in names]
-    if not options.enable_view_optimize or any(not node.scope.keys() <= _SUPER_KERNEL for node in graph):
+    if not options.enable_view_optimize or any(map(_wants_its_views, graph)):
         disabled += VIEW_PASSES
     runner = PassRunner(
         passes,
@@ -51,6 +51,15 @@ def run_passes(
         verify=options.verify_graphs,
     )
     return runner.run(graph)
+
+
+def _wants_its_views(node: Node) -> bool:
+    """Whether a node turns view optimization off (specification, F-64).
+
+    Inside a scope each node must stay one, to get the scope's attributes; and a product of quantized weights expects
+    the layout that the program gives it.
+    """
+    return not node.scope.keys() <= _SUPER_KERNEL or node.op.startswith("WeightQuantBatchMatmul")
 
 
 def returned_inputs(gm: fx.GraphModule) -> list[int]:
