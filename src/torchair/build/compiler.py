@@ -47,7 +47,7 @@ class Compiler:
 
 
 def find_compiler() -> Compiler | Rejection:
-    """The compiler that ``CXX`` names, else the first of ``c++``, ``g++`` and ``clang++`` that runs; or why there is none."""
+    """The compiler that ``CXX`` names, else the first usual one that runs; or why there is none."""
     return _find(os.environ.get("CXX", ""))
 
 
@@ -66,6 +66,6 @@ def _find(chosen: str) -> Compiler | Rejection:
     tried = " ".join(commands[0]) if chosen.strip() else ", ".join(_CANDIDATES)
     return Rejection(
         f"no C++ compiler runs on this machine (tried: {tried})",
-        "Install one (Debian and Ubuntu: apt install g++; Fedora: dnf install gcc-c++; macOS: xcode-select --install),\n"
+        "Install one (Debian: apt install g++; Fedora: dnf install gcc-c++; macOS: xcode-select --install),\n"
         "or name one: CXX=/path/to/c++",
     )
