@@ -13,12 +13,12 @@ STAMP := $(VENV)/.installed
 # File names are paths relative to this directory; the environment may be elsewhere.
 export PYTHONNOUSERSITE := 1
 
-.PHONY: help venv test test-slow bench bench-gpu lint format demo docs clean
+.PHONY: help venv test test-slow test-gpu bench bench-gpu lint format demo docs clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo       run the programs of examples/"
-	@echo "make test       run the tests (make test-slow: the long ones)"
+	@echo "make test       run the tests (make test-slow: the long ones; make test-gpu: those for a CUDA device)"
 	@echo "make bench      time us against eager and Inductor (make bench-gpu: on a CUDA device); ARGS=\"mlp16 --quick\""
 	@echo "make lint       ruff, mypy --strict, import contracts, spelling"
 	@echo "make format     let ruff reformat and fix what it can"
@@ -43,6 +43,9 @@ test: $(STAMP)
 
 test-slow: $(STAMP)
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "slow and not gpu" --timeout 1800 $(ARGS)
+
+test-gpu: $(STAMP)
+	$(BIN)/python -m pytest -m gpu --timeout 900 $(ARGS)
 
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks $(ARGS)

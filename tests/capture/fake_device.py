@@ -47,7 +47,8 @@ def _at(address: int, nbytes: int, arena: _Arena) -> torch.Tensor:
 
 def _like(t: torch.Tensor, data: torch.Tensor, offset: Any) -> torch.Tensor:
     found = torch.empty(0, dtype=t.dtype).set_(data.untyped_storage(), offset, t.shape, t.stride())
-    return found.conj() if t.is_conj() else found
+    found = found.conj() if t.is_conj() else found
+    return aten._neg_view.default(found) if t.is_neg() else found
 
 
 class _Arena:

@@ -261,8 +261,25 @@ def test_clone_input_false_with_inputs_that_share_memory(device):
         lambda: fresh(3, 0),
         lambda: fresh(3, 4, 2).permute(2, 0, 1)[0],
         lambda: torch.tensor(4.0),
+        lambda: torch.randn(3, 4, dtype=torch.complex64).conj(),
+        lambda: torch.randn(3, 1, dtype=torch.complex64).conj().expand(3, 4),
+        lambda: torch.randn(3, 4, dtype=torch.complex64).conj().imag,
+        lambda: fresh(3, 4) > 0,
     ],
-    ids=["expanded", "overlapping", "strided", "transposed", "offset", "empty", "permuted", "scalar"],
+    ids=[
+        "expanded",
+        "overlapping",
+        "strided",
+        "transposed",
+        "offset",
+        "empty",
+        "permuted",
+        "scalar",
+        "conjugate",
+        "expanded conjugate",
+        "negative",
+        "bool",
+    ],
 )
 def test_inputs_of_every_layout(device, make):
     def function(x):
@@ -273,6 +290,14 @@ def test_inputs_of_every_layout(device, make):
         x = make()
         for got, want in zip(capture.run([x]), function(x), strict=True):
             torch.testing.assert_close(got, want)
+
+
+@pytest.mark.parametrize("first", [False, True])
+def test_conjugates_and_others_are_copied_into_each_other(device, first):
+    plain = torch.randn(3, dtype=torch.complex64)
+    capture = captured(lambda x: (x * 2,), device, plain.conj() if first else plain)
+    for x in (plain, plain.conj(), plain.clone()):
+        torch.testing.assert_close(capture.run([x])[0], x * 2)
 
 
 def test_storage_offsets_that_the_graph_reads_are_kept(device):

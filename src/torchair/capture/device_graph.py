@@ -30,7 +30,6 @@ from torchair.capture.device_memory import (
     overlapping,
     overlapping_any,
     overlaps_itself,
-    whole_span,
 )
 from torchair.errors import CaptureError, ExecutionError
 from torchair.frontend.source_lines import source_line
@@ -64,6 +63,11 @@ def _graph_class(module: Any) -> Any:
     """``CUDAGraph``, ``NPUGraph``, ``XPUGraph``: the class of a module's graphs; None where it has none."""
     short = str(getattr(module, "__name__", "")).rpartition(".")[2]
     return getattr(module, f"{short.upper()}Graph", None) or getattr(module, "CUDAGraph", None)
+
+
+def _advances_random(module: Any) -> bool:
+    """Whether a replay draws new random numbers, from the default generator, as eager would."""
+    return module is torch.cuda or hasattr(_graph_class(module), "register_generator_state")
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,11 +260,11 @@ class DeviceCapture:
         into, values = [], []
         for i, held in record.buffers.items():
             into.append(held.target(record.graph))
-            values.append(whole_span(inputs[i]) if held.overlaps_itself else inputs[i])
+            values.append(held.as_copied(inputs[i]))
         for i, held in record.kept.items():
             if inputs[i].data_ptr() != held.address + held.layout.offset * held.layout.dtype.itemsize:
                 into.append(held.target(record.graph))
-                values.append(whole_span(inputs[i]) if held.overlaps_itself else inputs[i])
+                values.append(held.as_copied(inputs[i]))
         if not into:
             return
         with torch.no_grad(), _torch_compat.below_autograd():
@@ -301,9 +305,7 @@ class DeviceCapture:
 
     def _capture(self, inputs: list[Any]) -> _Record:
         """Run the graph once while the device records."""
-        refused = refusals(
-            self._gm, self._device, repeats_random=hasattr(_graph_class(self._module), "register_generator_state")
-        )
+        refused = refusals(self._gm, self._device, repeats_random=_advances_random(self._module))
         if refused:
             raise _cannot([r.reason for r in refused])
         handle = self._pool.open()

@@ -155,9 +155,18 @@ class Held:
     def target(self, keep: Any) -> torch.Tensor:
         """What a new value is copied into."""
         if self._target is None:
-            found = self.get(keep)
-            self._target = whole_span(found) if self.overlaps_itself else found
+            self._target = self.as_copied(self.get(keep))
         return self._target
+
+    def as_copied(self, value: torch.Tensor) -> torch.Tensor:
+        """A value as it lies in memory: without lazy conjugation and negation, and each place once."""
+        if self.overlaps_itself:
+            value = whole_span(value)
+        if self.layout.conj:
+            value = value.conj()
+        if self.layout.neg:
+            value = aten._neg_view.default(value)
+        return value.resolve_conj().resolve_neg() if value.is_conj() or value.is_neg() else value
 
     @property
     def is_made_anew(self) -> bool:
@@ -234,7 +243,11 @@ def overlapping_any(value: torch.Tensor, others: Sequence[Any], *, but: int) -> 
     """Whether a tensor shares memory with another one of a list, its own position excepted."""
     start, end = _area(value)
     for i, other in enumerate(others):
-        if i != but and isinstance(other, torch.Tensor) and other.device == value.device:
+        if (
+            i != but
+            and isinstance(other, torch.Tensor)
+            and (other.device, other.layout) == (value.device, value.layout)
+        ):
             first, last = _area(other)
             if first < end and start < last:
                 return True

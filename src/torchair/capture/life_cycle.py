@@ -244,6 +244,11 @@ class CapturedGraph:
             if self.fallbacks and self.fallbacks[0].reason.startswith(_LIMIT):
                 self.fallbacks.clear()
 
+    def plan_for(self, args: Sequence[Any]) -> Plan | None:
+        """The plan that a call with these arguments replays; None where none is captured."""
+        capture = self.captures.get(self._read_key(args))
+        return None if capture is None else capture.plan
+
     def records(self) -> list[CaptureRecord]:
         """What is captured now."""
         return [
@@ -292,11 +297,11 @@ class CapturedGraph:
                 self._reach_limit(key)
                 return None
         try:
-            plan = self._recorder.record(dict(zip(self._symbols, key, strict=False)))
+            capture = self._record(key, args)
         except CaptureError as error:
             self._give_up(error, key)
             return None
-        capture = self.captures[key] = self._new_capture(plan, args)
+        self.captures[key] = capture
         if found is None:
             _torch_compat.counters("npugraph_ex")[f"captured_{self.name}"] += 1
         logger.info("Success to capture fx_graph %s for graph key{%s}", self.name, _text(key))
@@ -313,6 +318,10 @@ class CapturedGraph:
     def _why_recapture(self, capture: Capture, args: Sequence[Any]) -> str | None:
         """What the counters call the reason to capture an existing key again."""
         return "force_recapture" if self.options.capture.force_recapture else None
+
+    def _record(self, key: Key, args: Sequence[Any]) -> Capture:
+        """Capture the graph for a key."""
+        return self._new_capture(self._recorder.record(dict(zip(self._symbols, key, strict=False))), args)
 
     def _new_capture(self, plan: Plan, args: Sequence[Any]) -> Capture:
         pool = self._pool_for_capture()

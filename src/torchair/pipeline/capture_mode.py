@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -10,6 +11,7 @@ from typing import Any
 from torch import fx
 
 from torchair import _torch_compat
+from torchair.capture.device_life_cycle import CapturedDeviceGraph, device_with_graphs
 from torchair.capture.life_cycle import CapturedGraph
 from torchair.config import Options
 from torchair.frontend import FxPassRecord, OptimizedFx, optimize_fx, run_capture_passes
@@ -53,7 +55,11 @@ def capture_graph(
     record, reinplaced = _reinplace(optimized, options, phase)
     gm.recompile()
     logger.debug("graph_%d is captured as %s", number, gm.graph)
-    return CapturedGraph(
+    on_device = device_with_graphs(gm)
+    build: Callable[..., CapturedGraph] = CapturedGraph
+    if on_device is not None:
+        build = functools.partial(CapturedDeviceGraph, module=on_device[0], device=on_device[1])
+    return build(
         number,
         gm,
         options,
