@@ -1,4 +1,4 @@
-"""Real architectures through GE mode, whole (``fullgraph=True``), against eager.
+"""Real architectures through both modes, whole (``fullgraph=True``), against eager.
 
 float32 within 1e-4, or no worse than twice eager's own error against float64.
 """
@@ -14,10 +14,10 @@ import pytest
 import torch
 from torch import nn
 
-from tests.conformance.op_db import backend
+from tests.conformance.op_db import CAPTURE, backend
 from tests.models import models
 
-ENGINES = ("reference", "inductor")
+ENGINES = ("reference", "inductor", CAPTURE)
 
 
 def _assert_close(got: torch.Tensor, eager: torch.Tensor, exact: Callable[[], torch.Tensor]) -> None:

@@ -1,11 +1,11 @@
-"""Hard programs through GE mode on every engine, call after call with fresh values, against eager."""
+"""Hard programs through both modes, on every engine, call after call with fresh values, against eager."""
 
 from __future__ import annotations
 
 import pytest
 import torch
 
-from tests.conformance.op_db import backend
+from tests.conformance.op_db import CAPTURE, backend
 from tests.pipeline.agreement import assert_agrees
 from tests.pipeline.programs import PROGRAMS
 
@@ -24,6 +24,11 @@ def _run(name: str, dynamic: bool | None, engine: str) -> None:
 @pytest.mark.parametrize(("name", "dynamic"), CASES)
 def test_reference_engine(name: str, dynamic: bool | None) -> None:
     _run(name, dynamic, "reference")
+
+
+@pytest.mark.parametrize(("name", "dynamic"), CASES)
+def test_capture_mode(name: str, dynamic: bool | None) -> None:
+    _run(name, dynamic, CAPTURE)
 
 
 @pytest.mark.slow

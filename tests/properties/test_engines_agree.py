@@ -1,4 +1,4 @@
-"""Random small programs: eager, the reference engine and the inductor engine agree.
+"""Random small programs: eager, the engines of GE mode, and capture mode agree.
 
 A program is a list of steps over registers: elementwise operators, broadcasting, reductions, views, casts, and writes
 to arguments, to views of them and to values. Each runs with several sizes, and everything that a caller can see is
@@ -17,7 +17,7 @@ import pytest
 import torch
 from hypothesis import Phase, given, settings, strategies as st
 
-from tests.conformance.op_db import backend
+from tests.conformance.op_db import CAPTURE, backend
 from tests.pipeline.agreement import assert_agrees
 
 #: Lines of programs: ``{x}`` and ``{y}`` are registers, ``{d}`` is an axis of ``{x}``. Values stay small, so that no
@@ -190,6 +190,12 @@ def test_reference(program: Program, dynamic: bool | None) -> None:
     _check(program, "reference", dynamic)
 
 
+@settings(_ONCE, max_examples=12)
+@given(programs(20), st.sampled_from([None, True]))
+def test_capture_mode(program: Program, dynamic: bool | None) -> None:
+    _check(program, CAPTURE, dynamic)
+
+
 @settings(_ONCE, max_examples=5)
 @given(programs(30), st.sampled_from([None, True]))
 def test_inductor(program: Program, dynamic: bool | None) -> None:
@@ -211,3 +217,11 @@ def test_reference_at_length(program: Program, dynamic: bool | None) -> None:
 @given(programs(30), st.sampled_from([None, True]))
 def test_inductor_at_length(program: Program, dynamic: bool | None) -> None:
     _check(program, "inductor", dynamic)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@settings(_ONCE, max_examples=300)
+@given(programs(30), st.sampled_from([None, True]))
+def test_capture_mode_at_length(program: Program, dynamic: bool | None) -> None:
+    _check(program, CAPTURE, dynamic)

@@ -42,6 +42,21 @@ _ALLOCATIONS = frozenset(
     }
 )
 
+#: Operators whose fake kernels give the results other strides than the real ones for some strides of the arguments
+#: (transposed, broadcast). What runs on a plan must have eager's strides, so these allocate their results themselves.
+#: ``tests/capture/test_fake_strides.py`` looks for more.
+UNRELIABLE_STRIDES = frozenset(
+    {
+        "aten::copysign",
+        "aten::div.Tensor_mode",
+        "aten::floor_divide",
+        "aten::log_sigmoid_forward",
+        "aten::native_batch_norm",
+        "aten::special_xlog1py",
+        "aten::xlogy",
+    }
+)
+
 #: Copies, whose ``out=`` overloads are generated: into a buffer they are ``copy_``.
 _COPIES = frozenset({"aten::clone", "aten::_to_copy", "aten::lift_fresh_copy"})
 
@@ -237,6 +252,8 @@ class _Recording:
             return True, None
         if op._schema.name in _COPIES:
             return True, None
+        if not UNRELIABLE_STRIDES.isdisjoint((op._schema.name, op.name())):
+            return False, None
         if op.namespace != "aten" or len(op._schema.returns) != len(results):  # a list of results has no place
             return False, None
         out = _out_variant(op)
