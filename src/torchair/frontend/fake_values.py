@@ -15,6 +15,7 @@ import torch
 from torch import fx
 
 from torchair import _torch_compat
+from torchair._torch_compat import OpOverload
 from torchair.frontend.aliasing import same_type, storages, tensors
 
 __all__ = ["NodeError", "OldValues", "compute_value", "described", "differs"]
@@ -141,6 +142,9 @@ def compute_value(node: fx.Node, fake_mode: Any) -> None:
     if not known:
         return
     target: Any = node.target
+    if (out := _out(target)) is not None and isinstance(kwargs.get(out), torch.Tensor):
+        node.meta["val"] = kwargs[out]  # calling it would take ten times as long as calling others
+        return
     try:
         try:
             node.meta["val"] = target(*args, **kwargs)
@@ -151,6 +155,16 @@ def compute_value(node: fx.Node, fake_mode: Any) -> None:
             node.target = _RESHAPE
     except Exception as e:
         raise NodeError(node, f"{type(e).__name__}: {e}") from e
+
+
+def _out(target: Any) -> str | None:
+    """Which keyword argument an operator writes its one result into and returns; None for other operators."""
+    if not isinstance(target, OpOverload) or not target._schema.is_mutable or len(target._schema.returns) != 1:
+        return None
+    last = target._schema.arguments[-1]
+    written = sum(a.alias_info is not None and a.alias_info.is_write for a in target._schema.arguments)
+    returned = target._schema.returns[0].alias_info
+    return last.name if last.kwarg_only and last.alias_info and written == 1 and returned is not None else None
 
 
 def _same_calls(node: fx.Node, old: _Old, before: Sequence[Any], now: Sequence[Any]) -> bool:
