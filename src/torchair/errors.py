@@ -54,6 +54,7 @@ __all__ = [
     "UnconvertedOperatorsError",
     "UnknownOptionError",
     "UnsupportedGraphError",
+    "VerificationError",
     "shortened",
     "unavailable",
 ]
@@ -443,6 +444,12 @@ class CaptureError(TorchAirError, RuntimeError):
     """A graph cannot be captured, or a captured graph cannot be run with what it was given."""
 
     code = "TA411"
+
+
+class VerificationError(TorchAirError, RuntimeError):
+    """A compiled graph computes something else than eager mode (option ``verify_every``)."""
+
+    code = "TA412"
 
 
 class UnavailableFeatureError(TorchAirError, NotImplementedError):

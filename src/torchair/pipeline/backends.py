@@ -26,6 +26,7 @@ from torchair.errors import ArgumentError, ConfigTypeError
 from torchair.frontend import converted_kept_whole, decomposition_table
 from torchair.frontend.functional import functional_graph
 from torchair.frontend.mutation_rules import name_expanded_inputs, refuse_unsupported_mutations
+from torchair.logs import logger
 from torchair.pipeline.backend_options import refuse_inductor_mode, refuse_inductor_options
 from torchair.pipeline.builtin import load_converters
 from torchair.pipeline.capture_mode import CapturedGraph, capture_graph
@@ -34,6 +35,7 @@ from torchair.pipeline.ge_mode import CompiledGraph, compile_graph
 from torchair.pipeline.origin import Origin
 from torchair.pipeline.pass_names import check_disabled_passes
 from torchair.pipeline.rng_state import expand_rng_wrappers
+from torchair.pipeline.verify import VerifiedGraph, captured_steps, compiled_steps, has_random
 
 __all__ = [
     "Backend",
@@ -252,14 +254,15 @@ def compile_aot_graph(gm: fx.GraphModule, example_inputs: Sequence[Any], *, conf
     held = [operator.attrgetter(name) for name in names]
     inputs = [*example_inputs, *(get(gm) for get in held)]
     compiled = _compile(functional, inputs, options, config, Origin.now())
+    made = _graph_of(compiled)
 
     def run(*args: Any) -> Sequence[Any]:
         flat = [*args, *(get(gm) for get in held)]
-        if isinstance(compiled, CompiledGraph | CapturedGraph):
-            compiled.check(flat)
+        if made is not None:
+            made.check(flat)
         return compiled(flat)
 
-    run.graph = compiled  # type: ignore[attr-defined]
+    run.graph = made  # type: ignore[attr-defined]
     return run
 
 
@@ -273,10 +276,38 @@ def _compile(
 ) -> Callable[[list[Any]], Sequence[Any]]:
     gm = expand_rng_wrappers(gm)
     compile_one = capture_graph if options.captures else compile_graph
-    result = compile_one(gm, inputs, options, config, decompositions)
-    if isinstance(result, CompiledGraph | CapturedGraph):
-        note(result, origin)
-    return result
+    result: Callable[[list[Any]], Sequence[Any]] = compile_one(gm, inputs, options, config, decompositions)
+    made = _graph_of(result)
+    if made is None:
+        return result
+    note(made, origin)
+    return result if not options.verify_every else _verified(made, gm, options, config, decompositions)
+
+
+def _graph_of(result: Callable[..., Any]) -> AnyGraph | None:
+    """The compiled graph; None for one of GE mode that runs eagerly."""
+    made = result.inner if isinstance(result, VerifiedGraph) else result
+    return made if isinstance(made, CompiledGraph | CapturedGraph) else None
+
+
+def _verified(
+    made: AnyGraph,
+    gm: fx.GraphModule,
+    options: Options,
+    config: Config,
+    decompositions: Mapping[Any, Callable[..., Any]] | None,
+) -> AnyGraph | VerifiedGraph:
+    every = options.verify_every
+    if isinstance(made, CapturedGraph):
+        return VerifiedGraph(made, gm, every, captured_steps(made))
+    if made.engine != "reference" and has_random(gm.graph):
+        logger.warning_once(
+            "verify_every leaves out graphs that draw random numbers: the %s engine draws others than eager mode",
+            made.engine,
+        )
+        return made
+    again = functools.partial(compile_graph, options=options, config=config, decompositions=decompositions)
+    return VerifiedGraph(made, gm, every, compiled_steps(gm, again))
 
 
 def torchair(gm: fx.GraphModule, example_inputs: Sequence[Any], **kwargs: Any) -> Callable[..., Any]:
@@ -320,8 +351,8 @@ def _backend(
 
     def compiler(graph: fx.GraphModule, inputs: Sequence[Any]) -> Callable[[list[Any]], Sequence[Any]]:
         result = _compile(graph, inputs, frozen, config, origin, decompositions)
-        if compiled is not None and isinstance(result, CompiledGraph | CapturedGraph):
-            compiled.add(result)
+        if compiled is not None and (made := _graph_of(result)) is not None:
+            compiled.add(made)
         return result
 
     refuse_unsupported_mutations(gm)
