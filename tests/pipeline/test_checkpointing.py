@@ -151,15 +151,16 @@ Some operators cannot be converted to Ascend IR [TA201]
     air.get_rng_state.default: it is about the state of torch's random generator, which no Ascend operator uses (1 node, first get_rng_state_default)
     aten.rand_like.default: no converter is registered (1 node, first rand_like_default)
   fix:
+    Draw no random numbers (dropout) in what torch.utils.checkpoint computes again.
     Register a converter:
 
-    @torchair.register_fx_node_ge_converter(torch.ops.air.get_rng_state.default)
-    def convert_get_rng_state(device):
+    @torchair.register_fx_node_ge_converter(torch.ops.aten.rand_like.default)
+    def convert_rand_like(self, *, dtype=None, layout=None, device=None, pin_memory=None, memory_format=None):
         return torchair.ge.custom_op(
-            "GetRngState",
-            inputs={},
+            "RandLike",
+            inputs={"self": self},
             outputs=["out0"],
-            attrs={"device": torchair.ge.attr.Str(device)},
+            attrs={**({"dtype": torchair.ge.attr.DataType(dtype)} if dtype is not None else {}), **({"pin_memory": torchair.ge.attr.Bool(pin_memory)} if pin_memory is not None else {})},
         )
   where:
     test_checkpointing.py:LINE, in <lambda>: CODE""",

@@ -238,7 +238,9 @@ class Driver:
         ):
             return self._update(node)
         converter = self.converters.get(overload)
-        rejection: Rejection | None = Rejection(UNSUPPORTED.get(str(overload), "no converter is registered"))
+        rejection: Rejection | None = Rejection(
+            UNSUPPORTED.get(str(overload), "no converter is registered"), torch_calls.fix_of(overload)
+        )
         if converter is not None:
             rejection = converter.supports(call() if call else node) if converter.supports else None
         if converter is not None and rejection is None:

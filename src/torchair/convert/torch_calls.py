@@ -24,6 +24,7 @@ __all__ = [
     "BUILTIN_NAMESPACES",
     "CallTemplate",
     "convert",
+    "fix_of",
     "is_host",
     "is_random",
     "meta_of",
@@ -39,13 +40,21 @@ BUILTIN_NAMESPACES = frozenset(
 )
 
 
-#: Operators of ours that do so, too.
-_OURS = frozenset({"air.get_rng_state.default", "air.set_rng_state.default"})
+#: Operators of ours that do so, too, and what a user can do about them.
+_OURS = {
+    f"air.{name}.default": "Draw no random numbers (dropout) in what torch.utils.checkpoint computes again."
+    for name in ("get_rng_state", "set_rng_state")
+}
 
 
 def runs_as_itself(overload: OpOverload) -> bool:
     """True for operators that become a ``torch_call`` when they have no converter."""
     return overload.namespace in BUILTIN_NAMESPACES or str(overload) in _OURS
+
+
+def fix_of(overload: OpOverload) -> str:
+    """What to do where Ascend IR is wanted and nobody can write a converter; empty where a converter would do."""
+    return _OURS.get(str(overload), "")
 
 
 class CallTemplate:
