@@ -75,8 +75,8 @@ def test_the_limit_of_captures() -> None:
     run(torch.ones(3))
     assert_expected_inline(
         warned(lambda: run(torch.ones(4))),
-        "capture_limit reached: 1 shapes were captured, and a call needs another one. graph_N runs eagerly from now on. "
-        "Raise capture_limit, or compile with fewer shapes.",
+        "capture_limit reached: 1 shapes were captured, and a call needs another one. graph_N runs eagerly from now "
+        "on. Raise capture_limit, or compile with fewer shapes.",
     )
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -85,7 +85,7 @@ def test_the_limit_of_captures() -> None:
 
 def test_a_graph_that_cannot_be_captured(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(self: Recorder, symbols: Any) -> Any:
-        raise CaptureError("A graph cannot be captured", why="it waits for the moon", where="model.py:5, in f: wait()")
+        raise CaptureError("A graph cannot be captured", why="it waits for the moon", where="m.py:5, in f: wait()")
 
     monkeypatch.setattr(Recorder, "record", refuse)
     run = torch.compile(lambda x: x + 1, backend="npugraph_ex")
@@ -95,7 +95,7 @@ def test_a_graph_that_cannot_be_captured(monkeypatch: pytest.MonkeyPatch) -> Non
     )
     assert run(torch.ones(3)).tolist() == [2.0] * 3
     (fallback,) = torchair.explain(run).fallbacks
-    assert str(fallback).endswith("it waits for the moon (model.py:5, in f: wait())")
+    assert str(fallback).endswith("it waits for the moon (m.py:5, in f: wait())")
 
 
 def test_a_size_that_no_input_has() -> None:

@@ -51,7 +51,10 @@ UNRELIABLE_STRIDES = frozenset(
         "aten::div.Tensor_mode",
         "aten::floor_divide",
         "aten::log_sigmoid_forward",
+        "aten::max_unpool2d",
         "aten::native_batch_norm",
+        "aten::_native_batch_norm_legit",
+        "aten::_native_batch_norm_legit_no_training",
         "aten::special_xlog1py",
         "aten::xlogy",
     }
@@ -112,6 +115,12 @@ class Recorder:
             symbols: Symbols of sizes and their values.
         """
         return _Recording(self, Numbers(symbols)).plan()
+
+    def returned_inputs(self) -> frozenset[int]:
+        """Positions of the inputs that outputs may lie in."""
+        positions = {n: i for i, n in enumerate(n for n in self._nodes if n.op == "placeholder")}
+        roots = [root for output in self._outputs if isinstance(output, fx.Node) for root in self._roots_of[output]]
+        return frozenset(positions[root] for root in roots if root in positions)
 
     def _memory_of(self, node: fx.Node) -> frozenset[fx.Node]:
         """Nodes whose memory the value of a node may lie in."""

@@ -12,6 +12,7 @@ from torch import fx
 
 from torchair import _torch_compat
 from torchair.capture.device_life_cycle import CapturedDeviceGraph, device_with_graphs
+from torchair.capture.device_semantics import DeviceSemanticsGraph
 from torchair.capture.life_cycle import CapturedGraph
 from torchair.config import Options
 from torchair.frontend import FxPassRecord, OptimizedFx, optimize_fx, run_capture_passes
@@ -56,7 +57,7 @@ def capture_graph(
     gm.recompile()
     logger.debug("graph_%d is captured as %s", number, gm.graph)
     on_device = device_with_graphs(gm)
-    build: Callable[..., CapturedGraph] = CapturedGraph
+    build: Callable[..., CapturedGraph] = DeviceSemanticsGraph if options.device_semantics else CapturedGraph
     if on_device is not None:
         build = functools.partial(CapturedDeviceGraph, module=on_device[0], device=on_device[1])
     return build(
