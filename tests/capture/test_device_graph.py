@@ -426,6 +426,21 @@ def test_results_can_be_inputs_of_captures_that_share_their_memory(device, order
             torch.testing.assert_close(captures[second].run([z])[0], want)
 
 
+def test_inputs_that_lie_in_the_buffers_of_others_are_copied_as_they_were(device):
+    def function(x, y):
+        return (x - 2 * y,)
+
+    pool = DevicePool(device)
+    capture = captured(function, device, fresh(3), fresh(3), pool=pool, clone_output=True)
+    captured(function, device, fresh(2), fresh(2), pool=pool)  # the buffers of the first are anybody's now
+    record = capture._record
+    assert record is not None
+    first = record.buffers[0].get(record.graph)
+    first.copy_(torch.tensor([1.0, 2, 3]))
+    (got,) = capture.run([torch.tensor([10.0, 20, 30]), first])
+    assert got.tolist() == [8, 16, 24]
+
+
 @pytest.mark.filterwarnings("ignore:A result of a captured graph")
 def test_results_outlive_the_capture(device):
     pool = DevicePool(device)

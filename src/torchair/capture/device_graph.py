@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import threading
-import traceback
 import warnings
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -329,8 +328,6 @@ class DeviceCapture:
             except Exception as error:  # noqa: BLE001 (an operator may raise anything)
                 cause = runner.error or error
                 where = "" if runner.at is None else source_line(runner.at)
-                # Frames of what failed hold tensors of the pool.
-                traceback.clear_frames(cause.__traceback__)
                 raise _cannot([f"{runner.place} raised {_first_line(cause)}", *notes], where) from cause
         self._note_outputs(record, used, results)
         if not self._counts_memory:
