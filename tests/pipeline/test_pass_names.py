@@ -15,6 +15,7 @@ from tests.errors.texts import raised
 from torchair.errors import ConfigValueError
 from torchair.passes import default_passes
 from torchair.pipeline import pass_names
+from torchair.pipeline.ge_mode import CompiledGraph
 from torchair.pipeline.pass_names import known_pass_names
 
 
@@ -66,6 +67,7 @@ def test_names_of_passes_over_fx_graphs_are_known(monkeypatch: pytest.MonkeyPatc
     backend = torchair.get_npu_backend(compiler_config=disabling("remove-everything", "reinplace"))
     assert torch.equal(torch.compile(lambda x: x + 1, backend=backend)(torch.ones(2)), torch.full((2,), 2.0))
     (graph,) = backend.graphs
+    assert isinstance(graph, CompiledGraph)
     assert [record.name for record in graph.passes if record.skipped == "disabled"] == ["reinplace"]
 
 
