@@ -40,7 +40,7 @@ NAMES = {
     "torchair.tools.gegraph_check.filter_operators": "filter_comm_ops",
     "npugraph_ex": (
         "CompilerConfig compile_fx get_npu_backend get_compiler graph_pool_handle register_replacement logger "
-        "inference scope"
+        "inference scope set_capture_bounds"
     ),
     "npugraph_ex.inference": "cache_compile readable_cache",
     "npugraph_ex.scope": "limit_core_num",

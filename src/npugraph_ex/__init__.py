@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from npugraph_ex import inference, scope
+    from torchair.capture.bounds import set_capture_bounds
     from torchair.capture.pools import graph_pool_handle
     from torchair.config import NpuGraphExConfig as CompilerConfig
     from torchair.frontend.replacement import register_capture_replacement as register_replacement
@@ -30,6 +31,7 @@ __all__ = [
     "logger",
     "register_replacement",
     "scope",
+    "set_capture_bounds",
 ]
 
 #: Public name -> module that defines it, and its name there.
@@ -40,6 +42,7 @@ _HOMES = {
     "get_npu_backend": ("torchair.pipeline.backends", "get_capture_backend"),
     "graph_pool_handle": ("torchair.capture.pools", "graph_pool_handle"),
     "logger": ("torchair.logs", "npugraph_ex_logger"),
+    "set_capture_bounds": ("torchair.capture.bounds", "set_capture_bounds"),
     "register_replacement": ("torchair.frontend.replacement", "register_capture_replacement"),
 }
 

@@ -19,8 +19,9 @@ from torch.fx.experimental.proxy_tensor import make_fx
 import npugraph_ex
 import torchair
 from torchair.capture import pools
+from torchair.capture.bounds import BOUNDS
 from torchair.capture.life_cycle import CapturedGraph
-from torchair.errors import ConfigTypeError, GraphInputError, UnknownOptionError
+from torchair.errors import ArgumentError, ConfigTypeError, GraphInputError, UnknownOptionError
 from torchair.pipeline.backends import Backend
 
 
@@ -304,6 +305,54 @@ def test_handles_differ() -> None:
     assert npugraph_ex.graph_pool_handle() != npugraph_ex.graph_pool_handle()
     with pytest.raises(ConfigTypeError):
         backend(use_graph_pool=(1, 2))
+
+
+# --- bounds of the process ---
+
+
+@pytest.fixture
+def _bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    torchair.reset()
+    monkeypatch.setattr(BOUNDS, "captures", BOUNDS.captures)
+    monkeypatch.setattr(BOUNDS, "nbytes", BOUNDS.nbytes)
+
+
+@pytest.mark.usefixtures("_bounds")
+def test_captures_that_ran_longest_ago_are_dropped_first() -> None:
+    run, made = compiled(affine, dynamic=True)
+    other, others = compiled(lambda x: x - 1, dynamic=False)
+    other(torch.ones(3))
+    npugraph_ex.set_capture_bounds(captures=3)
+    for n in (4, 6):
+        run(torch.ones(n, 5))
+    other(torch.ones(3))
+    run(torch.ones(4, 5))
+    run(torch.ones(7, 5))  # one too many: that for 6 ran longest ago
+    assert [key[0] for key in only(made).captures] == [4, 7]
+    assert len(only(others).captures) == 1
+    x = torch.randn(6, 5)
+    torch.testing.assert_close(run(x), affine(x), rtol=0, atol=0)
+    assert [r.reason for r in only(made).recaptures] == ["it was dropped: captures held more than they may"]
+    assert not only(made).runs_eagerly
+    y = torch.randn(3)
+    torch.testing.assert_close(other(y), y - 1)  # was dropped for 6
+
+
+@pytest.mark.usefixtures("_bounds")
+def test_captures_are_bounded_by_bytes() -> None:
+    run, made = compiled(affine, dynamic=True, clone_output=False)
+    npugraph_ex.set_capture_bounds(nbytes=100_000)
+    with torch.no_grad():
+        for n in (1000, 1001, 1002, 30_000):
+            run(torch.ones(n, 5))
+        assert [key[0] for key in only(made).captures] == [30_000]  # larger than the bound, but needed
+        run(torch.ones(8, 5))
+    assert [key[0] for key in only(made).captures] == [8]
+
+
+def test_bounds_are_checked() -> None:
+    with pytest.raises(ArgumentError, match="captures = 0"):
+        npugraph_ex.set_capture_bounds(captures=0)
 
 
 # --- the facade ---

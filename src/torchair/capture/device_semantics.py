@@ -142,7 +142,7 @@ class DeviceSemanticsGraph(CapturedGraph):
         if options.use_graph_pool is not None:
             pool = named_pool(options.use_graph_pool)
         else:
-            pool = self._own_pool if shares else Pool()
+            pool = self._own_pool if shares else Pool(shared=False)
         if shares and self._memory is None:
             self._memory = new_arena()
         capture = _FixedAddresses(plan, pool, self._memory if shares else None)

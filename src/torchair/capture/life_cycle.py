@@ -6,6 +6,7 @@ the capture, ``Capture.run`` borrows an arena. Everything else is on the way to 
 
 from __future__ import annotations
 
+import itertools
 import os
 import threading
 import warnings
@@ -16,6 +17,7 @@ from typing import Any
 from torch import fx
 
 from torchair import _torch_compat
+from torchair.capture.bounds import BOUNDS, LAUNCH_BYTES
 from torchair.capture.graph_inputs import check_inputs
 from torchair.capture.pools import Pool, named_pool, shared_pool
 from torchair.capture.record import Recorder
@@ -55,6 +57,8 @@ class _Capturing:
 
 _capturing = _Capturing()
 
+_runs = itertools.count()
+
 #: Recaptures that a graph remembers, the last ones.
 _REMEMBERED = 1000
 
@@ -65,18 +69,21 @@ class Capture:
     Attributes:
         plan: What runs.
         pool: Where its runs borrow arenas.
+        used: Orders captures by their last run.
     """
 
-    __slots__ = ("_free", "_instances", "plan", "pool")
+    __slots__ = ("_free", "_instances", "plan", "pool", "used")
 
     def __init__(self, plan: Plan, pool: Pool) -> None:
         self.plan = plan
         self.pool = pool
+        self.used = next(_runs)
         self._free = pool.free
         self._instances: dict[Arena, Instance] = {}
 
     def run(self, args: list[Any]) -> list[Any]:
         """Replay; several threads may. The list is emptied."""
+        self.used = next(_runs)
         try:
             arena = self._free.pop()
         except IndexError:
@@ -91,8 +98,14 @@ class Capture:
 
     @property
     def nbytes(self) -> int:
-        """Bytes that are its own."""
+        """Bytes of memory for tensors that is its own."""
         return 0
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes that are free when it is dropped."""
+        own_arena = 0 if self.pool.shared else self.plan.arena_bytes
+        return LAUNCH_BYTES * len(self.plan.steps) + self.plan.static_bytes + own_arena
 
 
 class StaticCapture(Capture):
@@ -116,6 +129,7 @@ class StaticCapture(Capture):
 
     def run(self, args: list[Any]) -> list[Any]:
         """Replay; the list is emptied."""
+        self.used = next(_runs)
         try:
             place = self._idle.pop()
         except IndexError:
@@ -137,7 +151,7 @@ class StaticCapture(Capture):
 
     @property
     def nbytes(self) -> int:
-        """Bytes that are its own."""
+        """Bytes of memory for tensors that is its own."""
         return sum(memory.nbytes for memory in self._static)
 
 
@@ -183,6 +197,8 @@ class CapturedGraph:
         self._read_key: Callable[[Sequence[Any]], Key] = _no_key
         self._pool: Pool | None = None
         self._symbols: list[Any] = []
+        self._dropped: set[Key] = set()  # captures that the bounds of the process cost
+        BOUNDS.add(self)
         if options.run_eagerly:
             self._fall_back("force_eager = True")
             return
@@ -249,6 +265,13 @@ class CapturedGraph:
         capture = self.captures.get(self._read_key(args))
         return None if capture is None else capture.plan
 
+    def drop(self, key: Key) -> None:
+        """Forget one capture; the next call with its key captures again."""
+        self._ready.pop(key, None)
+        self._only = None
+        if self.captures.pop(key, None) is not None:
+            self._dropped.add(key)
+
     def records(self) -> list[CaptureRecord]:
         """What is captured now."""
         return [
@@ -302,12 +325,16 @@ class CapturedGraph:
             self._give_up(error, key)
             return None
         self.captures[key] = capture
+        if key in self._dropped:
+            self._dropped.discard(key)
+            self.recaptures.append(Recapture(self.name, _text(key), "it was dropped: captures held more than they may"))
         if found is None:
             _torch_compat.counters("npugraph_ex")[f"captured_{self.name}"] += 1
         logger.info("Success to capture fx_graph %s for graph key{%s}", self.name, _text(key))
         if self._replays_directly:
             self._ready[key] = capture
             self._only = None if self._symbols else capture
+        BOUNDS.enforce(capture)
         return capture
 
     @property
@@ -331,7 +358,7 @@ class CapturedGraph:
         options = self.options.capture
         if options.use_graph_pool is not None:
             return named_pool(options.use_graph_pool)
-        return shared_pool() if options.reuse_graph_pool_in_same_fx else Pool()
+        return shared_pool() if options.reuse_graph_pool_in_same_fx else Pool(shared=False)
 
     def _wants_static_outputs(self, training: bool) -> bool:
         if self.options.capture.clone_output is not False:
@@ -370,6 +397,7 @@ class CapturedGraph:
         self._only = None
         self._ready.clear()
         self.captures.clear()
+        self._dropped.clear()
         counters = _torch_compat.counters("npugraph_ex")
         for counter in [c for c in counters if c.endswith(f"_{self.name}")]:
             del counters[counter]

@@ -26,11 +26,13 @@ class Pool:
 
     Attributes:
         free: Arenas that no run uses now; the last one is taken first. ``pop`` and ``append`` need no lock.
+        shared: Several captures may use it.
     """
 
-    __slots__ = ("__weakref__", "_arenas", "free")
+    __slots__ = ("__weakref__", "_arenas", "free", "shared")
 
-    def __init__(self) -> None:
+    def __init__(self, *, shared: bool = True) -> None:
+        self.shared = shared
         self.free: list[Arena] = []
         self._arenas: list[Arena] = []
         _all.add(self)
