@@ -139,11 +139,11 @@ class Reinplaced:
         return [kept.reason for record in self.records for kept in record.kept]
 
 
-def agreeing(function: Callable[..., Any], calls: list[Any], **options: Any) -> Reinplaced:
+def agreeing(function: Callable[..., Any], calls: list[Any], *, strides: bool = True, **options: Any) -> Reinplaced:
     """Call a function through the pass, each time with other arguments, and compare with eager."""
     torch._dynamo.reset()
     reinplaced = Reinplaced(**options)
     compiled = reinplaced.compile(function)
     for args in calls:
-        assert_agrees(function, compiled, args, rtol=1e-6, atol=1e-6)
+        assert_agrees(function, compiled, args, rtol=1e-6, atol=1e-6, strides=strides)
     return reinplaced

@@ -370,10 +370,9 @@ class Memory:
         """The fake values of the results and their views, were these in the memory of the operand; or why not."""
         written = fake(write.written)
         renewed: dict[fx.Node, Any] = {}
+        alike = _of_one_shape if all(map(self._only_put_somewhere, write.results)) else same_type
         for result in write.results:
-            if not same_type(written, fake(result)) and not (
-                _of_one_shape(written, fake(result)) and self._only_put_somewhere(result)
-            ):
+            if not alike(written, fake(result)):
                 return f"the new value is of another type: {_described(fake(result))}, not {_described(written)}"
             renewed[result] = written
         if not write.results or not isinstance(written, torch.Tensor):
@@ -393,7 +392,7 @@ class Memory:
             if node.op != "call_function" or _written(node):
                 return f"the new value shares memory with %{node.name}"
             value = self.evaluate(node.target, args, kwargs)  # type: ignore[arg-type]
-            if not all(map(same_type, pytree.tree_leaves(value), pytree.tree_leaves(fake(node)))):
+            if not all(map(alike, pytree.tree_leaves(value), pytree.tree_leaves(fake(node)))):
                 return f"the view %{node.name} of it would be of another type"
             renewed[node] = value
         return renewed
@@ -402,10 +401,10 @@ class Memory:
         """Whether all that reads a value copies its elements, so that its strides do not matter."""
         for user in node.users:
             taken = scattered_view(user)
-            if not (taken is not None and taken[1] is node and taken[0] is not node) and not (
-                self.is_update(user) and user.args[1] is node
-            ):
-                return False
+            put = (taken is not None and taken[1] is node) or (self.is_update(user) and user.args[1] is node)
+            if (put and user.args[0] is not node) or (self.is_view(user) and self._only_put_somewhere(user)):
+                continue
+            return False
         return True
 
     def _note(self, write: Write, renewed: dict[fx.Node, Any]) -> None:

@@ -220,7 +220,7 @@ class Wrapper:
         originals = list(tensors)
         for base in self.bases:
             if base.number in copied:
-                tensors[base.number] = emitter.copy(base.node)
+                tensors[base.number] = emitter.copy(base.node, base.results)
         kwargs: dict[str, Any] = {}
         for name, value in self._plain.items():
 
@@ -254,13 +254,13 @@ class Wrapper:
             size, stride = emitter.sizes(base), emitter.strides(base)
             size[dim] = emitter.computed(operator.sub, end, first)
             offset = emitter.computed(operator.mul, first, stride[dim])
-            offset = emitter.moved(offset, view.from_storage, fake(base).storage_offset(), base)
+            offset = emitter.moved(offset, view.from_storage, base, self.bases[view.base].node)
             return emitter.call(aten.as_strided.default, base, size, stride, offset)
         if view.slicing is not None:
             return emitter.call(aten.slice.Tensor, base, *view.slicing)
         if view.size is None:
             return base
-        offset = emitter.moved(view.offset, view.from_storage, fake(base).storage_offset(), base)
+        offset = emitter.moved(view.offset, view.from_storage, base, self.bases[view.base].node)
         return emitter.call(aten.as_strided.default, base, view.size, view.stride, offset)
 
     def _plain_argument(
@@ -285,10 +285,8 @@ class Wrapper:
                 f"Pass {name}.clone().",
             )
         base = tensors[number]
-        start = fake(base).storage_offset()
-        offset = part.storage_offset()
-        offset = offset if isinstance(offset, int) else emitter.call(aten.sym_storage_offset.default, value)
-        offset = emitter.moved(offset, whole.storage_offset(), start, base)
+        offset = emitter.start(value, part.storage_offset())
+        offset = emitter.moved(offset, whole.storage_offset(), base, originals[number])
         return emitter.call(aten.as_strided.default, base, emitter.sizes(value), emitter.strides(value), offset)
 
     def _call(self, emitter: _Emitter, kwargs: dict[str, Any]) -> None:
@@ -370,34 +368,56 @@ class _Emitter:
         """A number made of two others."""
         return function(a, b) if isinstance(a, int) and isinstance(b, int) else self.call(function, a, b)
 
-    def moved(self, offset: Any, old: Any, new: Any, base: fx.Node) -> Any:
-        """An offset that was counted from the start of a storage, where the base begins at ``new`` and not ``old``."""
+    def moved(self, offset: Any, old: Any, base: fx.Node, original: fx.Node) -> Any:
+        """An offset into a base, counted from the start of the storage as that of a tensor that begins at ``old`` was.
+
+        Args:
+            original: What the base is a copy of, or the base.
+        """
+        new = fake(base).storage_offset()
         if known_equal(old, new):
             return offset
-        if not isinstance(old, int):
-            raise MutationError(
-                "An operator writes memory in a way that a graph cannot express",
-                why="a base begins at a symbolic position of its storage",
-                fix="Call the compiled function with a clone() of what is written.",
-                where=source_line(self.before),
-            )
-        start = new if isinstance(new, int) else self.call(aten.sym_storage_offset.default, base)
-        return self.computed(operator.add, self.computed(operator.sub, offset, old), start)
+        if not isinstance(old, int) and not known_equal(old, fake(original).storage_offset()):
+            raise self.unknown_start()
+        relative = self.computed(operator.sub, offset, self.start(original, old))
+        return self.computed(operator.add, relative, self.start(base, new))
 
-    def copy(self, node: fx.Node) -> fx.Node:
-        """A copy in the same strides, and as far from the start of its storage."""
+    def unknown_start(self) -> MutationError:
+        """The error about a tensor whose place in its storage cannot be computed."""
+        return MutationError(
+            "An operator writes memory in a way that a graph cannot express",
+            why="a tensor that is written begins at a symbolic position of its storage",
+            fix="Call the compiled function with a clone() of it.",
+            where=source_line(self.before),
+        )
+
+    def copy(self, node: fx.Node, results: Sequence[fx.Node]) -> fx.Node:
+        """A copy in the same strides, as far from the start of its storage as the results that it becomes.
+
+        What counts positions in the results counts them from the start of the storage.
+        """
         value = fake(node)
-        if known_equal(value.storage_offset(), 0) and is_dense(value):
-            copied = self.call(aten.clone.default, node)
-        elif all(isinstance(n, int) for n in (*value.shape, *value.stride(), value.storage_offset())):
-            length = _torch_compat.required_storage_length(value)
-            flat = self.call(aten.as_strided.default, node, [length], [1], 0)
-            flat = self.call(aten.clone.default, flat)
-            geometry = list(value.shape), list(value.stride()), value.storage_offset()
-            copied = self.call(aten.as_strided.default, flat, *geometry)
-        else:
-            kwargs = {"dtype": value.dtype, "device": value.device}
-            copied = self.call(aten.empty_strided.default, self.sizes(node), self.strides(node), **kwargs)
-            self.call(aten.copy_.default, copied, node)
-        assert same_type(fake(copied), value), f"the copy {fake(copied)} of {value} differs from it"
-        return copied
+        start = fake(results[0]).storage_offset() if results else 0
+        if known_equal(start, 0) and is_dense(value):
+            return self.call(aten.clone.default, node)
+        before = self.start(node, value.storage_offset())
+        if known_equal(start, value.storage_offset()):
+            start = before
+        elif not isinstance(start, int):
+            raise self.unknown_start()
+        sizes, strides = self.sizes(node), self.strides(node)
+        length: Any = 1
+        for size, stride in zip(sizes, strides, strict=True):
+            length = self.computed(operator.add, length, self._product(self.computed(operator.sub, size, 1), stride))
+        length = self.computed(operator.add, 0 if 0 in sizes else length, start)
+        first = 0 if start is before else self.computed(operator.sub, before, start)
+        flat = self.call(aten.as_strided.default, node, [length], [1], first)
+        flat = self.call(aten.clone.default, flat)
+        return self.call(aten.as_strided.default, flat, sizes, strides, start)
+
+    def _product(self, a: Any, b: Any) -> Any:
+        return 0 if 0 in (a, b) else self.computed(operator.mul, a, b)
+
+    def start(self, node: fx.Node, offset: Any) -> Any:
+        """Where a tensor begins in its storage, as an FX argument."""
+        return offset if isinstance(offset, int) else self.call(aten.sym_storage_offset.default, node)
