@@ -99,3 +99,9 @@ def test_versions_covers_what_pyproject_promises(versions: ModuleType) -> None:
     assert f'"torch>={versions.SUPPORTED[0]}"' in pyproject
     pin = (SCRIPTS.parent / "requirements" / "torch.txt").read_text(encoding="utf-8")
     assert f"torch=={versions.SUPPORTED[-1]}." in pin
+
+
+def test_the_page_of_versions_has_a_row_for_each(versions: ModuleType) -> None:
+    page = (SCRIPTS.parent / "docs" / "torch-versions.md").read_text(encoding="utf-8")
+    rows = [line.split("|")[1].strip() for line in page.splitlines() if line.startswith("| 2.")]
+    assert rows == list(versions.SUPPORTED)
