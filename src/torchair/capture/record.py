@@ -43,7 +43,8 @@ _ALLOCATIONS = frozenset(
 )
 
 #: Operators whose fake kernels give the results other strides than the real ones for some strides of the arguments
-#: (transposed, broadcast). What runs on a plan must have eager's strides, so these allocate their results themselves.
+#: (transposed, broadcast). What runs on a plan must have eager's strides, so there these operators, and those that read
+#: their results, allocate what they return.
 #: ``tests/capture/test_fake_strides.py`` looks for more.
 UNRELIABLE_STRIDES = frozenset(
     {
@@ -153,7 +154,7 @@ def record(
 
 def _tensors(value: Any) -> list[fx.Node]:
     found: list[fx.Node] = []
-    fx.map_arg(value, lambda n: found.append(n))  # type: ignore[no-untyped-call]
+    fx.map_arg(value, lambda n: found.append(n))
     return found
 
 
@@ -174,6 +175,7 @@ class _Recording:
         self._kept_views: list[Call] = []
         self._steps: list[tuple[Launch, str, str]] = []
         self._roots: dict[fx.Node, _Root] = {}
+        self._unsettled: set[fx.Node] = set()
         self._returned = set() if recorder.static_outputs else {o for o in recorder._outputs if isinstance(o, fx.Node)}
 
     def plan(self) -> Plan:
@@ -210,7 +212,7 @@ class _Recording:
         """What is promised of the tensors that differ from run to run."""
         found = {}
         for node, slot in self._slots.items():
-            tensor = node.meta.get("val")
+            tensor: Any = node.meta.get("val")
             if slot in self._held or not _is_dense_cpu(tensor):
                 continue
             sizes, strides = self._numbers.all(tensor.shape), self._numbers.all(tensor.stride())
@@ -235,17 +237,43 @@ class _Recording:
             if isinstance(output, fx.Node):
                 for root in graph._roots_of[output]:
                     self._roots[root].returned = True
-        for node, root in self._roots.items():
+        self._find_unsettled()
+        for node, memory in self._roots.items():
             if node.op == "call_function" and isinstance(node.target, OpOverload):
-                if root.returned and not graph.static_outputs:
+                if memory.returned and not graph.static_outputs:
                     continue
-                root.planned, root.out = self._can_plan(node, node.target)
+                memory.planned, memory.out = self._can_plan(node, node.target)
         for node in graph._nodes:
             # Whoever changes the sizes or the memory of a tensor gets one of its own.
             if isinstance(node.target, OpOverload) and _torch_compat.changes_metadata(node.target):
                 for used in node.all_input_nodes:
                     for root in graph._roots_of[used]:
                         self._roots[root].planned = False
+
+    def _find_unsettled(self) -> None:
+        """Find the values whose strides may be others than ``meta`` says."""
+        for node in self._graph._nodes:
+            if not any(sum(n != 1 for n in t.shape) > 1 for t in tensor_leaves(node.meta.get("val"))):
+                continue
+            op = node.target
+            unreliable = isinstance(op, OpOverload) and _has_unreliable_strides(op)
+            if not self._unsettled.isdisjoint(node.all_input_nodes) or (unreliable and not self._is_plain(node)):
+                self._unsettled.add(node)
+
+    def _is_plain(self, node: fx.Node) -> bool:
+        """Whether all that a node reads and makes lies in order, vectors and numbers apart, and has one shape."""
+        shapes = set()
+        for value in (node.meta.get("val"), *(used.meta.get("val") for used in node.all_input_nodes)):
+            for tensor in tensor_leaves(value):
+                if tensor.layout is not torch.strided:
+                    return False
+                if tensor.dim() < 2:
+                    continue
+                sizes, strides = self._numbers.all(tensor.shape), self._numbers.all(tensor.stride())
+                if sizes is None or strides is None or not _is_contiguous(sizes, strides):
+                    return False
+                shapes.add(sizes)
+        return len(shapes) <= 1
 
     def _can_plan(self, node: fx.Node, op: OpOverload) -> tuple[bool, OpOverload | None]:
         """Whether the results of a node can lie in the arena, and the overload that writes them there."""
@@ -255,14 +283,14 @@ class _Recording:
             return False, None
         if not results or not all(self._is_plannable(r) for r in results):
             return False, None
-        if not all(_is_dense_cpu(t) for used in node.all_input_nodes for t in tensor_leaves(used.meta.get("val"))):
+        if node in self._unsettled or not all(
+            _is_dense_cpu(t) for used in node.all_input_nodes for t in tensor_leaves(used.meta.get("val"))
+        ):
             return False, None
         if op._schema.name in _ALLOCATIONS:
             return True, None
         if op._schema.name in _COPIES:
             return True, None
-        if not UNRELIABLE_STRIDES.isdisjoint((op._schema.name, op.name())):
-            return False, None
         if op.namespace != "aten" or len(op._schema.returns) != len(results):  # a list of results has no place
             return False, None
         out = _out_variant(op)
@@ -310,7 +338,7 @@ class _Recording:
         return self._count - 1
 
     def _constant(self, node: fx.Node) -> None:
-        value = self._graph.gm
+        value: Any = self._graph.gm
         for part in str(node.target).split("."):
             value = getattr(value, part)
         slot = self._slots[node] = self._new_slot()
@@ -369,8 +397,9 @@ class _Recording:
         slots = [a.index for a in _flat(args) if isinstance(a, Slot)]
         shared = [] if node in self._returned else shared  # each run returns tensors of its own
         if shared and slots and all(s in self._held for s in slots):
-            self._held_views.append(self._results(node, op, args))
-            self._held.update(s for s in self._held_views[-1].results if s >= 0)
+            view = self._results(node, op, args)
+            self._held_views.append(view)
+            self._held.update(s for s in view.results if s >= 0)
             return
         single = isinstance(node.meta.get("val"), torch.Tensor)
         if shared and slots and single and all(s in self._held or s in self._kept for s in slots):
@@ -416,7 +445,7 @@ class _Recording:
             return None
         for i in written:
             info = op._schema.arguments[i].alias_info
-            if info.before_set == returned.alias_info.before_set and isinstance(args[i], Slot):
+            if info is not None and info.before_set == returned.alias_info.before_set and isinstance(args[i], Slot):
                 return int(args[i].index)
         return None
 
@@ -464,7 +493,7 @@ class _Recording:
         value = node.meta.get("val")
         several = isinstance(value, list | tuple) and all(u.target is operator.getitem for u in node.users)
         if several:
-            results = [self._new_slot() for _ in value]
+            results = [self._new_slot() for _ in value or ()]
             self._parts[node] = results
         else:
             results = [self._new_slot()]
@@ -511,7 +540,7 @@ def _python_call(node: fx.Node, arguments: Mapping[fx.Node, Any], several: bool)
                 return values[argument.index]
             return [fill(a) for a in argument] if isinstance(argument, list) else argument
 
-        args, kwargs = fx.map_arg((node.args, node.kwargs), lambda n: fill(arguments[n]))  # type: ignore[no-untyped-call, misc]
+        args, kwargs = fx.map_arg((node.args, node.kwargs), lambda n: fill(arguments[n]))
         result = target(*args, **kwargs)
         return list(result) if several else [result]
 
@@ -538,6 +567,11 @@ def _target(node: fx.Node) -> str:
     )
 
 
+def _has_unreliable_strides(op: OpOverload) -> bool:
+    name = op._schema.name
+    return name in UNRELIABLE_STRIDES or f"{name}.{op._schema.overload_name}" in UNRELIABLE_STRIDES
+
+
 def _is_symbolic_query(op: OpOverload) -> bool:
     """Sizes, strides and offsets as numbers: Python has them, the dispatcher has no kernel for real tensors."""
     return op._schema.name in ("aten::sym_size", "aten::sym_stride", "aten::sym_storage_offset", "aten::sym_numel")
@@ -560,6 +594,15 @@ def _is_dense(sizes: Sequence[int], strides: Sequence[int]) -> bool:
         if stride != expected:
             return 0 in sizes
         expected *= size
+    return True
+
+
+def _is_contiguous(sizes: Sequence[int], strides: Sequence[int]) -> bool:
+    expected = 1
+    for size, stride in zip(reversed(sizes), reversed(strides), strict=True):
+        if size != 1 and stride != expected:
+            return False
+        expected *= max(size, 1)
     return True
 
 

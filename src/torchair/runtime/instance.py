@@ -134,7 +134,7 @@ def _encode(arg: Any) -> tuple[int, Any]:
 
 class _PythonArena:
     def __init__(self) -> None:
-        self.storage = torch.UntypedStorage(0)
+        self.storage = torch.UntypedStorage(0)  # type: ignore[no-untyped-call]
 
     @property
     def nbytes(self) -> int:
@@ -146,7 +146,7 @@ class _PythonArena:
 
     def tensor(self, dtype: torch.dtype, offset: int, sizes: Sequence[int], strides: Sequence[int]) -> torch.Tensor:
         with torch.inference_mode(mode=False):
-            return torch.empty(0, dtype=dtype).set_(self.storage, offset // dtype.itemsize, sizes, strides)  # type: ignore[call-overload, no-any-return]
+            return torch.empty(0, dtype=dtype).set_(self.storage, offset // dtype.itemsize, sizes, strides)
 
 
 class _PythonCore:
@@ -166,6 +166,8 @@ class _PythonCore:
 
     def run(self, inputs: list[Any]) -> list[Any]:
         self.failed = -1
+        if len(inputs) != self._plan.inputs:
+            raise RuntimeError(f"the plan takes {self._plan.inputs} inputs, not {len(inputs)}")
         slots = {**self._held, **dict(enumerate(inputs))}
         inputs.clear()
         with _torch_compat.below_autograd(), _torch_compat.disabled_autocast():
