@@ -491,17 +491,18 @@ class PatternMatcher:
         # Since 2.7; which replacements are equal was looked at when they were registered.
         more = {"skip_duplicates": True} if "skip_duplicates" in inspect.signature(register).parameters else {}
         known = {id(entry) for entry in self._entries()}
-        register(
-            search,
-            replace,
-            list(example_inputs),
-            trace,
-            self._pass,
-            extra_check=check,
-            scalar_workaround=dict(scalars),
-            search_fn_pattern=pattern,
-            **more,
-        )
+        with _no_patterns_seen():
+            register(
+                search,
+                replace,
+                list(example_inputs),
+                trace,
+                self._pass,
+                extra_check=check,
+                scalar_workaround=dict(scalars),
+                search_fn_pattern=pattern,
+                **more,
+            )
         for entry in {id(entry): entry for entry in self._entries() if id(entry) not in known}.values():
             entry.extra_check = functools.partial(_both, entry.extra_check, accept)
 
@@ -518,6 +519,21 @@ class PatternMatcher:
         for node in gm.graph.nodes:
             node.meta.pop("mutation_region_id", None)
         return count
+
+
+@contextlib.contextmanager
+def _no_patterns_seen() -> Iterator[None]:
+    """2.6 refuses a pattern that any pass of the process has already."""
+    from torch._inductor import pattern_matcher
+
+    seen: Any = getattr(pattern_matcher, "_seen_patterns", set())
+    saved = list(seen)
+    seen.clear()
+    try:
+        yield
+    finally:
+        seen.clear()
+        seen.update(saved)
 
 
 def _both(first: Callable[[Any], Any], second: Callable[[Any], bool], match: Any) -> bool:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from torch import fx
 
-from torchair.errors import PassError
+from torchair.errors import PassError, ReplacementError
 from torchair.frontend.fake_values import NodeError, OldValues
 from torchair.frontend.source_lines import source_line
 from torchair.logs import logger
@@ -91,6 +91,7 @@ class FxPassRunner:
 
         Raises:
             PassError: A pass raised, or left an invalid graph behind; names the pass.
+            ReplacementError: A registered replacement cannot be used.
         """
         return tuple(self._run_one(fx_pass, gm) for fx_pass in self.passes)
 
@@ -102,6 +103,8 @@ class FxPassRunner:
         before = OldValues.of(gm.graph)
         try:
             rewrites = fx_pass.run(gm)
+        except ReplacementError:
+            raise  # the user's replacement, not the pass
         except Exception as e:
             raise _failed(fx_pass, e, "A pass over the FX graph failed") from e
         if rewrites:
