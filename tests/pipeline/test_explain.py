@@ -171,6 +171,20 @@ def test_fallbacks_and_recaptures_say_why() -> None:
     assert "no_updated_input: force_recapture (2 times)" in str(torchair.explain(again))
 
 
+def test_another_engine_is_a_fallback() -> None:
+    config = torchair.CompilerConfig()
+    run = torch.compile(
+        lambda x: x.nonzero() + 1,
+        backend=torchair.get_npu_backend(compiler_config=config),
+        fullgraph=True,
+        dynamic=True,
+    )
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        run(torch.tensor([0.0, 1.0]))
+    (fallback,) = torchair.explain(run).fallbacks
+    assert "it runs on the reference engine: inductor cannot take it, since the size of a result" in str(fallback)
+
+
 def test_reset_drops_captures() -> None:
     config = npugraph_ex.CompilerConfig()
     config.use_graph_pool = npugraph_ex.graph_pool_handle()

@@ -87,7 +87,8 @@ def set_capture_bounds(captures: int | None = None, nbytes: int | None = None) -
     Raises:
         ArgumentError: A bound is not a positive int.
     """
-    for name, value in (("captures", captures), ("nbytes", nbytes)):
+    given: dict[str, object] = {"captures": captures, "nbytes": nbytes}
+    for name, value in given.items():
         if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
             raise ArgumentError(
                 "A bound of captures is not a positive int",

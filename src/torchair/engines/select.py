@@ -58,7 +58,14 @@ def select_engine(name: str) -> Engine:
     )
 
 
-def compile_on(name: str, graph: Graph, options: Options, inputs: Sequence[Any] = ()) -> tuple[Executable, str]:
+def compile_on(
+    name: str,
+    graph: Graph,
+    options: Options,
+    inputs: Sequence[Any] = (),
+    *,
+    on_fallback: Callable[[str], None] = lambda reason: None,
+) -> tuple[Executable, str]:
     """Compile a graph on the engine of that name.
 
     With ``"auto"``, a graph that inductor cannot take runs on the reference engine, with a warning that says why. An
@@ -66,6 +73,7 @@ def compile_on(name: str, graph: Graph, options: Options, inputs: Sequence[Any] 
 
     Args:
         inputs: As :meth:`torchair.engines.base.Engine.compile` takes them.
+        on_fallback: Told why another engine runs the graph.
 
     Returns:
         The executable, and the name of the engine that made it.
@@ -81,6 +89,7 @@ def compile_on(name: str, graph: Graph, options: Options, inputs: Sequence[Any] 
         if name != "auto":
             raise
         reasons = "; ".join(e.why)
+    on_fallback(f"it runs on the reference engine: {engine.name} cannot take it, since {reasons}")
     logger.warning_once(
         f"A graph runs on the reference engine, which is slow: {engine.name} cannot take it, since {reasons}. "
         'Choose config.engine = "reference" to say that this is wanted.'

@@ -129,7 +129,7 @@ def explain(compiled: Any) -> Explanation:
         captures=tuple(captures),
         recompiles=tuple(_recompiles(found)),
         recaptures=tuple(r for graph in captured for r in list(graph.recaptures)),
-        fallbacks=tuple(f for graph in captured for f in graph.fallbacks),
+        fallbacks=tuple(f for graph in graphs for f in graph.fallbacks),
         bytes_held=sum(pool.nbytes for pool in pools.values()) + sum(record.nbytes for record in captures),
         converted=sum((r.converted for r in reports), Counter[str]()),
         auto_converted=sum((r.auto_converted for r in reports), Counter[str]()),

@@ -23,7 +23,7 @@ from torchair.opset.torch_types import tensor_type
 from torchair.passes import PassRecord
 from torchair.pipeline.builtin import load_converters
 from torchair.pipeline.ge_passes import returned_inputs, run_passes
-from torchair.report import ConversionReport
+from torchair.report import ConversionReport, Fallback
 
 __all__ = ["CompiledGraph", "compile_graph"]
 
@@ -41,6 +41,7 @@ class CompiledGraph:
         executable: What the engine made of it.
         passes: A record of each graph pass.
         fx_passes: A record of each pass over the FX graph before.
+        fallbacks: Why another engine runs it than the one that was chosen.
     """
 
     _boxed_call = True
@@ -55,8 +56,10 @@ class CompiledGraph:
         *,
         fx_passes: tuple[FxPassRecord, ...] = (),
         verify: bool = False,
+        fallbacks: tuple[Fallback, ...] = (),
     ) -> None:
         self.number = number
+        self.fallbacks = fallbacks
         self.graph: Graph = converted.graph
         self.report: ConversionReport = converted.report
         self.engine = engine
@@ -162,7 +165,8 @@ def compile_graph(
         )
         given = [inputs[i] for i in converted.inputs]
         records = run_passes(converted.graph, given, options, returned_inputs(gm), fuel=optimized.fuel_left)
-        executable, engine = compile_on(options.engine, converted.graph, options, given)
+        left: list[str] = []
+        executable, engine = compile_on(options.engine, converted.graph, options, given, on_fallback=left.append)
     _log_classification(converted.graph, number)
     return CompiledGraph(
         number,
@@ -172,6 +176,7 @@ def compile_graph(
         records,
         fx_passes=optimized.records,
         verify=options.verify_custom_ops,
+        fallbacks=tuple(Fallback(name, reason) for reason in left),
     )
 
 
