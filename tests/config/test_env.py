@@ -30,6 +30,7 @@ def test_nothing_set():
     assert read() == Environment()
     assert Environment() == Environment(
         cache_home=None,
+        cxx="",
         native_log_level=logging.ERROR,
         compile_debug=False,
         local_world_size=None,
@@ -43,6 +44,7 @@ def test_nothing_set():
 def test_everything_set():
     environment = read(
         TORCHAIR_CACHE_HOME="/cache",
+        CXX="ccache clang++ ",
         TNG_LOG_LEVEL="1",
         TORCH_COMPILE_DEBUG="1",
         LOCAL_WORLD_SIZE="8",
@@ -53,6 +55,7 @@ def test_everything_set():
     )
     assert environment == Environment(
         cache_home="/cache",
+        cxx="ccache clang++",
         native_log_level=logging.INFO,
         compile_debug=True,
         local_world_size=8,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
 import shlex
 import shutil
 import subprocess
@@ -46,13 +45,13 @@ class Compiler:
             )
 
 
-def find_compiler() -> Compiler | Rejection:
-    """The compiler that ``CXX`` names, else the first usual one that runs; or why there is none."""
-    return _find(os.environ.get("CXX", ""))
-
-
 @functools.cache
-def _find(chosen: str) -> Compiler | Rejection:
+def find_compiler(chosen: str = "") -> Compiler | Rejection:
+    """The first usual compiler that runs; or why there is none.
+
+    Args:
+        chosen: The command to use instead, as the variable ``CXX`` says it; empty where it says nothing.
+    """
     commands = [tuple(shlex.split(chosen))] if chosen.strip() else [(name,) for name in _CANDIDATES]
     for command in commands:
         if shutil.which(command[0]) is None:

@@ -18,13 +18,15 @@ __all__ = ["build_library", "cache_root"]
 _log = get_logger(__name__)
 
 
-def cache_root() -> Path:
-    """The folder for built libraries: ``TORCHAIR_CACHE_DIR``, else the user's cache folder.
+def cache_root(chosen: str | None = None) -> Path:
+    """The folder for built libraries.
+
+    Args:
+        chosen: The folder, as the variable ``TORCHAIR_CACHE_HOME`` says it; the user's cache folder when omitted.
 
     Raises:
         BuildError: It cannot be made, or another user may write into it: a library from there would run as this user.
     """
-    chosen = os.environ.get("TORCHAIR_CACHE_DIR")
     if chosen:
         root = Path(chosen)
     else:
@@ -38,26 +40,33 @@ def cache_root() -> Path:
         raise BuildError(
             "The cache folder cannot be used",
             why=str(error),
-            fix="Name another folder: TORCHAIR_CACHE_DIR=/path/to/folder",
+            fix="Name another folder: TORCHAIR_CACHE_HOME=/path/to/folder",
         ) from error
     foreign = hasattr(os, "getuid") and status.st_uid != os.getuid()
     if foreign or stat.S_IMODE(status.st_mode) & (stat.S_IWGRP | stat.S_IWOTH):
         raise BuildError(
             "The cache folder cannot be used",
             why=f"{root} belongs to another user" if foreign else f"other users may write into {root}",
-            fix=f"chmod go-w {root}, or name another folder: TORCHAIR_CACHE_DIR=/path/to/folder",
+            fix=f"chmod go-w {root}, or name another folder: TORCHAIR_CACHE_HOME=/path/to/folder",
         )
     return root
 
 
 def build_library(
-    name: str, sources: Sequence[Path], compiler: Compiler, flags: Sequence[str], *, facts: Sequence[str] = ()
+    name: str,
+    sources: Sequence[Path],
+    compiler: Compiler,
+    flags: Sequence[str],
+    *,
+    facts: Sequence[str] = (),
+    cache_home: str | None = None,
 ) -> Path:
     """The library for these sources: the one in the cache, else a new one.
 
     Args:
         name: Name of the library; letters, digits and underscores.
         facts: What else the result depends on (the version of torch, say); part of the key.
+        cache_home: See :func:`cache_root`.
 
     Raises:
         BuildError: The sources do not compile, or the cache folder cannot be used.
@@ -74,7 +83,7 @@ def build_library(
     ):
         digest.update(part.encode())
         digest.update(b"\0")
-    folder = cache_root() / "libraries" / f"{name}-{digest.hexdigest()[:24]}"
+    folder = cache_root(cache_home) / "libraries" / f"{name}-{digest.hexdigest()[:24]}"
     library = folder / f"{name}.so"
     if library.is_file():
         return library
@@ -93,6 +102,6 @@ def build_library(
         raise BuildError(
             "The cache folder cannot be used",
             why=str(error),
-            fix="Name another folder: TORCHAIR_CACHE_DIR=/path/to/folder",
+            fix="Name another folder: TORCHAIR_CACHE_HOME=/path/to/folder",
         ) from error
     return library

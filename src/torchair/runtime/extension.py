@@ -11,6 +11,7 @@ from types import ModuleType
 
 from torchair import _torch_compat
 from torchair.build import Compiler, build_library, find_compiler
+from torchair.config import Environment
 from torchair.errors import BuildError, Rejection
 from torchair.logs import get_logger, logger
 
@@ -36,7 +37,8 @@ def load_extension() -> ModuleType | Rejection:
 
 
 def _load() -> ModuleType | Rejection:
-    compiler = find_compiler()
+    environment = Environment.read()
+    compiler = find_compiler(environment.cxx)
     if isinstance(compiler, Rejection):
         return compiler
     flags = [
@@ -52,16 +54,17 @@ def _load() -> ModuleType | Rejection:
     problems = []
     for kernels in (_torch_compat.kernel_flags(), ["-DTORCHAIR_WITHOUT_KERNELS"]):
         try:
-            return _build(compiler, [*flags, *kernels])
+            return _build(compiler, [*flags, *kernels], environment.cache_home)
         except (BuildError, ImportError) as error:
             problems.append(error)
             _log.debug("with %s: %s", kernels, error)
     return Rejection(f"the C++ runtime cannot be built or loaded: {problems[-1]}")
 
 
-def _build(compiler: Compiler, flags: Sequence[str]) -> ModuleType:
+def _build(compiler: Compiler, flags: Sequence[str], cache_home: str | None) -> ModuleType:
     facts = _torch_compat.extension_facts()
-    library = build_library(_NAME, [Path(__file__).with_name("plan.cpp")], compiler, flags, facts=facts)
+    source = Path(__file__).with_name("plan.cpp")
+    library = build_library(_NAME, [source], compiler, flags, facts=facts, cache_home=cache_home)
     loader = importlib.machinery.ExtensionFileLoader(_NAME, str(library))
     spec = importlib.util.spec_from_file_location(_NAME, library, loader=loader)
     assert spec is not None
