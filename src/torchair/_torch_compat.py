@@ -589,7 +589,7 @@ def outputs_made_from_inputs() -> frozenset[int]:
 def decompose_auto_functionalized(gm: fx.GraphModule, nodes: Iterable[fx.Node], fake_mode: Any) -> None:
     """Let PyTorch replace wrappers of mutating operators by copies of all that they write, and the operators.
 
-    All such wrappers in the graph must be among the nodes: before 2.13 PyTorch copies nothing where it was told nothing.
+    All wrappers in the graph must be among the nodes: before 2.13 PyTorch copies nothing where it was told nothing.
     """
     from torch._inductor.fx_passes.post_grad import decompose_auto_functionalized as decompose
     from torch._inductor.virtualized import V

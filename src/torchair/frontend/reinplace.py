@@ -111,18 +111,19 @@ class _Reinplacing:
 
     def run(self) -> ReinplaceRecord:
         nodes = [node for node in self.gm.graph.nodes if node.op == "call_function"]
-        opaque = []
+        opaque: set[fx.Node] = set()
         for node in nodes:
             if _is_wrapper(node):
                 self._starts[node] = Wrapper.starts(node)
                 if Wrapper.of(node, self._starts[node]) is None:
-                    opaque.append(node)
+                    opaque.add(node)
                     fx.map_arg(node.kwargs.get("_all_bases"), self.memory.pin)
         for _, update in self.memory.updates():
             self._follow(update)
-        for node in nodes:
-            if self.memory.knows(node) and node not in opaque:
-                self._visit(node)
+        with self.memory.evaluating():
+            for node in nodes:
+                if self.memory.knows(node) and node not in opaque:
+                    self._visit(node)
         if opaque:
             _torch_compat.decompose_auto_functionalized(self.gm, opaque, self.memory.fake_mode)
         self.gm.graph.lint()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import operator
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -361,10 +362,14 @@ class Memory:
 
     # --- fake values ---
 
-    def evaluate(self, target: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    def evaluating(self) -> AbstractContextManager[None]:
+        """The context that :meth:`evaluate` needs; entering it once saves most of its time."""
+        return nullcontext() if self.fake_mode is None else _torch_compat.fake_evaluation(self.fake_mode)
+
+    @staticmethod
+    def evaluate(target: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """What an operator makes of fake tensors."""
-        with _torch_compat.fake_evaluation(self.fake_mode):
-            return target(*args, **kwargs)
+        return target(*args, **kwargs)
 
     def _renewed(self, write: Write) -> dict[fx.Node, Any] | str:
         """The fake values of the results and their views, were these in the memory of the operand; or why not."""

@@ -81,8 +81,11 @@ class Backend(functools.partial[Callable[..., Any]]):
         return super().__call__(*args, **kwargs, compiled=self._compiled)
 
     @property
-    def graphs(self) -> list[AnyGraph]:
-        """The compiled graphs that are still alive, in order of compilation."""
+    def graphs(self) -> list[Any]:
+        """The compiled graphs that are still alive, in order of compilation.
+
+        Each is a ``CompiledGraph`` in GE mode, a ``CapturedGraph`` in capture mode.
+        """
         return sorted(self._compiled, key=lambda g: g.number)
 
 

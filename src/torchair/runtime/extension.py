@@ -51,17 +51,21 @@ def _load() -> ModuleType | Rejection:
         f"-DTORCH_EXTENSION_NAME={_NAME}",
         *_torch_compat.extension_flags(),
     ]
-    problems = []
-    for kernels in (_torch_compat.kernel_flags(), ["-DTORCHAIR_WITHOUT_KERNELS"]):
-        try:
-            return _build(compiler, [*flags, *kernels], environment.cache_home)
-        except (BuildError, ImportError) as error:
-            problems.append(error)
-            _log.debug("with %s: %s", kernels, error)
-    return Rejection(f"the C++ runtime cannot be built or loaded: {problems[-1]}")
+    found = _build(compiler, [*flags, *_torch_compat.kernel_flags()], environment.cache_home)
+    if isinstance(found, Rejection):
+        _log.info("ATen's kernels cannot be called directly: %s", found.reason)
+        found = _build(compiler, [*flags, "-DTORCHAIR_WITHOUT_KERNELS"], environment.cache_home)
+    return found
 
 
-def _build(compiler: Compiler, flags: Sequence[str], cache_home: str | None) -> ModuleType:
+def _build(compiler: Compiler, flags: Sequence[str], cache_home: str | None) -> ModuleType | Rejection:
+    try:
+        return _load_library(compiler, flags, cache_home)
+    except (BuildError, ImportError) as error:
+        return Rejection(f"the C++ runtime cannot be built or loaded: {error}")
+
+
+def _load_library(compiler: Compiler, flags: Sequence[str], cache_home: str | None) -> ModuleType:
     facts = _torch_compat.extension_facts()
     source = Path(__file__).with_name("plan.cpp")
     library = build_library(_NAME, [source], compiler, flags, facts=facts, cache_home=cache_home)
