@@ -89,7 +89,9 @@ class CaptureRecord:
     arena_nbytes: int
 
     def __str__(self) -> str:
-        return f"{self.graph} {self.key}: {self.launches} launches, {self.arena_nbytes} bytes of the pool"
+        launches = f"{self.launches} launch{'' if self.launches == 1 else 'es'}"
+        own = f", {self.nbytes} of its own" if self.nbytes else ""
+        return f"{self.graph} {self.key}: {launches}, {self.arena_nbytes} bytes of the pool{own}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,7 @@ def text_of(explanation: torchair.pipeline.explain.Explanation) -> str:
     for i, name in enumerate(dict.fromkeys(re.findall(r"graph_\d+", text)), 1):
         text = re.sub(rf"\b{name}\b", f"graph_{'ABCDEFG'[i - 1]}", text)
     text = re.sub(r"^(  graph_\w: )\d+/\d+: ", r"\1N/N: ", text, flags=re.MULTILINE)
+    text = text.replace("'L['x']'", "'x'")  # before 2.13
     return re.sub(r"bytes held: \d+", "bytes held: N", text)
 
 
