@@ -67,13 +67,30 @@ for _number, _like, _names in (
         register(f"{_name}.default", supports=_plain)(_constant(_number, _like))
 
 
+def _apart(node: fx.Node) -> Rejection | None:
+    """``supports=``: each element has a place of its own; symbolic strides are taken to give it one."""
+    made = node.meta["val"]
+    numbers = (*made.shape, *made.stride())
+    if all(isinstance(n, int) for n in numbers) and 0 not in made.shape:
+        place = 0
+        for stride, size in sorted(zip(made.stride(), made.shape, strict=True)):
+            if size > 1 and stride <= place:
+                return Rejection(f"strides {tuple(made.stride())} let elements overlap, and Empty has a place for each")
+            place += (size - 1) * stride
+    return _plain(node)
+
+
+@register("empty_strided.default", "new_empty_strided.default", supports=_apart)
+def empty_strided(*args: Any, meta_outputs: TensorSpec, **_: Any) -> Value:
+    """aten::empty_strided(SymInt[] size, SymInt[] stride, ...) -> Tensor"""
+    return Empty(meta_outputs.type.shape, dtype=meta_outputs.dtype)
+
+
 @register(
     "empty.memory_format",
     "empty_like.default",
-    "empty_strided.default",
     "empty_permuted.default",
     "new_empty.default",
-    "new_empty_strided.default",
     supports=_plain,
 )
 def empty(*args: Any, meta_outputs: TensorSpec, **_: Any) -> Value:
