@@ -68,6 +68,7 @@ __all__ = [
     "is_run_and_save_rng_state",
     "is_run_with_rng_state",
     "is_with_effects",
+    "known_int",
     "known_true",
     "make_boxed",
     "new_fake_mode",
@@ -614,6 +615,15 @@ def known_true(condition: Any) -> bool:
     from torch.fx.experimental.symbolic_shapes import statically_known_true
 
     return statically_known_true(condition)
+
+
+def known_int(number: Any) -> int | None:
+    """The value of a (symbolic) integer that is the same in every call; adds no guard."""
+    if isinstance(number, torch.SymInt):
+        node: Any = number.node
+        value: int | None = node.maybe_as_int()
+        return value
+    return int(number)
 
 
 def size_hint(number: Any) -> int | None:
@@ -1237,10 +1247,10 @@ def end_failed_capture(device: torch.device, pool: Any) -> None:
 
     ``CUDAGraph.capture_end`` raises before it does this when an operator made the capture invalid.
     """
-    end = getattr(torch._C, f"_{device.type}_endAllocateToPool", None) or getattr(
+    end: Any = getattr(torch._C, f"_{device.type}_endAllocateToPool", None) or getattr(
         torch._C, f"_{device.type}_endAllocateCurrentStreamToPool", None
     )  # the second is its name before 2.7
-    release = getattr(torch._C, f"_{device.type}_releasePool", None)
+    release: Any = getattr(torch._C, f"_{device.type}_releasePool", None)
     if end is None or release is None:
         return
     index = 0 if device.index is None else device.index

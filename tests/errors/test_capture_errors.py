@@ -119,7 +119,7 @@ def test_a_graph_that_differs_from_eager_mode() -> None:
     def program(x: torch.Tensor) -> torch.Tensor:
         return torch.tanh(x) + 1
 
-    options = {"verify_every": 1, "post_grad_custom_post_pass": careless}
+    options: dict[str, Any] = {"verify_every": 1, "post_grad_custom_post_pass": careless}
     run = torch.compile(program, backend="npugraph_ex", options=options)
     assert_expected_inline(
         raised(lambda: run(torch.zeros(2)), VerificationError),

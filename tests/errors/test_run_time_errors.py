@@ -22,7 +22,7 @@ from torchair.errors import (
     ScopeError,
     TorchAirError,
 )
-from torchair.frontend.fx_passes import check_scopes
+from torchair.frontend.scope_pairs import check_scopes
 from torchair.pipeline.backends import get_compiler
 
 X = torch.ones(2, 3)

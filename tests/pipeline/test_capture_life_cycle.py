@@ -103,7 +103,7 @@ def test_capture_limit_falls_back_for_good(caplog: pytest.LogCaptureFixture, mon
     for n in (4, 6, 4):
         run(torch.randn(n, 5))
     graph = only(made)
-    assert not graph.runs_eagerly
+    assert graph.fallbacks == []
     caplog.set_level(logging.WARNING, logger="npugraph_ex")
     x = torch.randn(7, 5)
     with pytest.warns(UserWarning, match="capture_limit reached: 2 shapes were captured"):
@@ -233,7 +233,7 @@ def test_graphs_that_are_trained_have_fresh_outputs() -> None:
         losses = [run(torch.full((2, 3), float(i))).sum() for i in range(2)]
     for loss in losses:
         loss.backward()
-    got = [p.grad.clone() for p in model.parameters()]
+    got = [p.grad.clone() for p in model.parameters() if p.grad is not None]
     model.zero_grad()
     for i in range(2):
         model(torch.full((2, 3), float(i))).sum().backward()

@@ -50,7 +50,8 @@ def test_a_backend_by_name() -> None:
     assert len(found.captures) == 2
     (recompile,) = found.recompiles
     assert "size mismatch at index 0. expected 3, actual 4" in recompile.reason
-    assert found.fallbacks == found.recaptures == ()
+    assert found.fallbacks == ()
+    assert found.recaptures == ()
     assert found.bytes_held > 0
     assert_expected_inline(
         text_of(found),
