@@ -15,6 +15,8 @@ from tests.frontend.reinplacing import agreeing
 
 ROWS = 4
 
+# Without as_strided: behind a write through a transposed view PyTorch makes it of a tensor in other strides, and any
+# backend gives wrong values then (2.13).
 VIEWS: dict[str, Callable[[Tensor], Tensor]] = {
     "whole": lambda t: t,
     "transposed": lambda t: t.t(),
@@ -25,7 +27,6 @@ VIEWS: dict[str, Callable[[Tensor], Tensor]] = {
     "columns": lambda t: t[:, 1:3],
     "every second": lambda t: t[::2],
     "flat": lambda t: t.reshape(-1)[:8].view(2, 4),
-    "strided": lambda t: t.as_strided((2, 2), (ROWS, 1)),
 }
 
 

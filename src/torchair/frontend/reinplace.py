@@ -25,9 +25,9 @@ from torch import fx
 
 from torchair import _torch_compat
 from torchair._torch_compat import OpOverload
-from torchair.frontend.reinplace_memory import Memory, Write, fake, same_elements, storage_of
+from torchair.frontend.reinplace_memory import Memory, Write, fake, known_equal, same_elements, storage_of
 from torchair.frontend.reinplace_operators import copies_much, in_place_overload, scattered_view
-from torchair.frontend.reinplace_wrapped import Wrapper
+from torchair.frontend.reinplace_wrapped import Emitter, Wrapper
 from torchair.frontend.source_lines import source_line
 
 __all__ = ["KeptCopy", "ReinplaceRecord", "reinplace"]
@@ -158,8 +158,12 @@ class _Reinplacing:
             self._unwrap(node)
         elif scattered_view(node) is not None:
             self._scatter(node)
+            if self.memory.knows(node):
+                self._copy_truly(node)
         elif isinstance(node.target, OpOverload):
             self._plain(node, node.target)
+            if node.target is aten.copy.default and self.memory.knows(node):
+                self._copy_truly(node)
 
     # --- the three kinds of operators ---
 
@@ -209,6 +213,31 @@ class _Reinplacing:
                 added.meta = {**node.meta, "val": region}
                 self.memory.add(added, self.memory.position(node))
         self.memory.replace(node, base)
+
+    def _copy_truly(self, node: fx.Node) -> None:
+        """A scatter that stays becomes the copy that it is, where its kernel would betray its fake value.
+
+        The kernels keep the distance of their operand from the start of its storage; their fake values have none, and
+        what was traced behind them (``as_strided``) counts from there.
+        """
+        taken = scattered_view(node)
+        base, source = node.args[:2]
+        assert isinstance(base, fx.Node)
+        if known_equal(fake(base).storage_offset(), fake(node).storage_offset()):
+            return
+        emitter = Emitter(self.memory, node)
+        copy = emitter.copy(base, [node])
+        if taken is None:
+            target = copy
+        elif taken[2] is aten.as_strided.default:
+            size, stride, *offset = (*taken[3], *taken[4].values())
+            ahead = emitter.difference(offset[0], fake(base).storage_offset(), base) if offset else 0
+            target = emitter.place(copy, size, stride, ahead)
+        else:
+            target = emitter.call(taken[2], copy, *taken[3], **taken[4])
+        emitter.call(aten.copy_.default, target, source)
+        reason = self.memory.rename([node], copy, node)
+        assert not reason, f"the copy of {base} in the place of {node}: {reason}"
 
     def _unwrap(self, node: fx.Node) -> None:
         wrapper = Wrapper.of(node, self._starts[node])

@@ -213,6 +213,10 @@ class Memory:
                 continue
             yield self._order[user], user
 
+    def counts_positions(self, node: fx.Node) -> bool:
+        """Whether something counts positions from the start of the storage of a tensor."""
+        return not _storages(node).isdisjoint(self._strided)
+
     def updates(self) -> Iterable[tuple[fx.Node, fx.Node]]:
         """The inputs that the graph updates, each with the ``copy_`` that does it."""
         return list(self._updates.items())

@@ -20,7 +20,7 @@ from torchair.errors import MutationError
 from torchair.frontend.reinplace_memory import Memory, fake, is_dense, known_equal, same_type, storage_of
 from torchair.frontend.source_lines import source_line
 
-__all__ = ["Base", "Wrapper"]
+__all__ = ["Base", "Emitter", "Wrapper"]
 
 aten = torch.ops.aten
 
@@ -214,7 +214,7 @@ class Wrapper:
             MutationError: The types that PyTorch promised for the results are wrong, or an argument that the operator
                 only reads lies in a copied base as another dtype.
         """
-        emitter = _Emitter(memory, self.node)
+        emitter = Emitter(memory, self.node)
         tensors = [b.node for b in self.bases]
         storages = {storage_of(fake(b.node)): b.number for b in self.bases if b.number in copied}
         originals = list(tensors)
@@ -245,27 +245,27 @@ class Wrapper:
         assert not self.node.users, f"%{self.node.name} has results that nothing replaces: {list(self.node.users)}"
         memory.forget(self.node)
 
-    def _argument(self, emitter: _Emitter, view: _View | None, tensors: Sequence[fx.Node]) -> fx.Node | None:
+    def _argument(self, emitter: Emitter, view: _View | None, tensors: Sequence[fx.Node]) -> fx.Node | None:
         if view is None:
             return None
         base = tensors[view.base]
-        if view.slicing is not None and view.slices_storage:
+        if view.slicing is not None and not view.slices_storage:
+            return emitter.call(aten.slice.Tensor, base, *view.slicing)
+        if view.slicing is not None:
             dim, first, end = view.slicing
             size, stride = emitter.sizes(base), emitter.strides(base)
             size[dim] = emitter.computed(operator.sub, end, first)
             offset = emitter.computed(operator.mul, first, stride[dim])
-            offset = emitter.moved(offset, view.from_storage, base, self.bases[view.base].node)
-            return emitter.call(aten.as_strided.default, base, size, stride, offset)
-        if view.slicing is not None:
-            return emitter.call(aten.slice.Tensor, base, *view.slicing)
-        if view.size is None:
+        elif view.size is not None:
+            size, stride, offset = view.size, view.stride, view.offset
+        else:
             return base
-        offset = emitter.moved(view.offset, view.from_storage, base, self.bases[view.base].node)
-        return emitter.call(aten.as_strided.default, base, view.size, view.stride, offset)
+        ahead = emitter.difference(offset, view.from_storage, self.bases[view.base].node)
+        return emitter.place(base, size, stride, ahead)
 
     def _plain_argument(
         self,
-        emitter: _Emitter,
+        emitter: Emitter,
         name: str,
         value: fx.Node,
         copied: dict[Any, int],
@@ -286,10 +286,10 @@ class Wrapper:
             )
         base = tensors[number]
         offset = emitter.start(value, part.storage_offset())
-        offset = emitter.moved(offset, whole.storage_offset(), base, originals[number])
-        return emitter.call(aten.as_strided.default, base, emitter.sizes(value), emitter.strides(value), offset)
+        ahead = emitter.difference(offset, whole.storage_offset(), originals[number])
+        return emitter.place(base, emitter.sizes(value), emitter.strides(value), ahead)
 
-    def _call(self, emitter: _Emitter, kwargs: dict[str, Any]) -> None:
+    def _call(self, emitter: Emitter, kwargs: dict[str, Any]) -> None:
         """The call of the operator, in the place of the wrapper."""
         node, schema = self.node, self.overload._schema
         args: list[Any] = []
@@ -316,7 +316,7 @@ class Wrapper:
                 user.replace_input_with(node, call)
 
     def _check_promise(
-        self, emitter: _Emitter, args: Sequence[Any], kwargs: dict[str, Any], promised: Sequence[Any]
+        self, emitter: Emitter, args: Sequence[Any], kwargs: dict[str, Any], promised: Sequence[Any]
     ) -> None:
         values = fx.map_arg((list(args), kwargs), fake)
         made = emitter.memory.evaluate(self.overload, *values)
@@ -334,7 +334,7 @@ class Wrapper:
 
 
 @dataclass(slots=True)
-class _Emitter:
+class Emitter:
     """Adds nodes before a node, with its metadata."""
 
     memory: Memory
@@ -368,19 +368,42 @@ class _Emitter:
         """A number made of two others."""
         return function(a, b) if isinstance(a, int) and isinstance(b, int) else self.call(function, a, b)
 
-    def moved(self, offset: Any, old: Any, base: fx.Node, original: fx.Node) -> Any:
-        """An offset into a base, counted from the start of the storage as that of a tensor that begins at ``old`` was.
+    def difference(self, offset: Any, start: Any, original: fx.Node) -> Any:
+        """How far an offset is from a start, as an FX argument.
 
         Args:
-            original: What the base is a copy of, or the base.
+            original: A tensor that begins at the start, if that is symbolic.
         """
-        new = fake(base).storage_offset()
-        if known_equal(old, new):
-            return offset
-        if not isinstance(old, int) and not known_equal(old, fake(original).storage_offset()):
-            raise self.unknown_start()
-        relative = self.computed(operator.sub, offset, self.start(original, old))
-        return self.computed(operator.add, relative, self.start(base, new))
+        if (known := _torch_compat.known_int(fake(offset) - start)) is not None:
+            return known
+        if isinstance(start, int) or known_equal(start, fake(original).storage_offset()):
+            return self.computed(operator.sub, offset, self.start(original, start))
+        raise self.unknown_start()
+
+    def place(self, base: fx.Node, size: Sequence[Any], stride: Sequence[Any], ahead: Any) -> fx.Node:
+        """The view of a base that begins ``ahead`` elements behind the base's first one.
+
+        No position is counted from the start of the storage: where an input begins in its storage may be another in
+        each call, and nothing guards it.
+        """
+        whole = fake(base)
+        if isinstance(ahead, int):
+            for dim, (length, step) in enumerate(zip(whole.shape, whole.stride(), strict=True)):
+                numbers = (length, step, *size, *stride)
+                others = [i for i in range(whole.dim()) if i != dim]
+                if (
+                    all(isinstance(n, int) for n in numbers)
+                    and step
+                    and ahead % step == 0
+                    and 0 <= ahead // step < length
+                    and [*size] == [whole.shape[i] for i in others]
+                    and [*stride] == [whole.stride(i) for i in others]
+                ):
+                    return self.call(aten.select.int, base, dim, ahead // step)
+        if not isinstance(ahead, int) or (ahead and 0 not in size):
+            flat = self.call(aten.as_strided.default, base, [self.computed(operator.add, ahead, 1)], [1])
+            base = self.call(aten.slice.Tensor, flat, 0, ahead)
+        return self.call(aten.as_strided.default, base, list(size), list(stride))
 
     def unknown_start(self) -> MutationError:
         """The error about a tensor whose place in its storage cannot be computed."""
@@ -392,28 +415,29 @@ class _Emitter:
         )
 
     def copy(self, node: fx.Node, results: Sequence[fx.Node]) -> fx.Node:
-        """A copy in the same strides, as far from the start of its storage as the results that it becomes.
+        """A copy in the same strides.
 
-        What counts positions in the results counts them from the start of the storage.
+        Where something counts positions in the results, that become this copy, from the start of their storage, the
+        copy begins where they do; else at the start.
         """
         value = fake(node)
-        start = fake(results[0]).storage_offset() if results else 0
+        start: Any = 0
+        if results and self.memory.counts_positions(results[0]):
+            start = fake(results[0]).storage_offset()
         if known_equal(start, 0) and is_dense(value):
             return self.call(aten.clone.default, node)
-        before = self.start(node, value.storage_offset())
-        if known_equal(start, value.storage_offset()):
-            start = before
-        elif not isinstance(start, int):
+        if not isinstance(start, int):
             raise self.unknown_start()
         sizes, strides = self.sizes(node), self.strides(node)
         length: Any = 1
         for size, stride in zip(sizes, strides, strict=True):
             length = self.computed(operator.add, length, self._product(self.computed(operator.sub, size, 1), stride))
-        length = self.computed(operator.add, 0 if 0 in sizes else length, start)
-        first = 0 if start is before else self.computed(operator.sub, before, start)
-        flat = self.call(aten.as_strided.default, node, [length], [1], first)
+        flat = self.call(aten.as_strided.default, node, [0 if 0 in sizes else length], [1])
+        if start:
+            flat = self.call(aten.constant_pad_nd.default, flat, [start, 0])
+            return self.call(aten.as_strided.default, flat, sizes, strides, start)
         flat = self.call(aten.clone.default, flat)
-        return self.call(aten.as_strided.default, flat, sizes, strides, start)
+        return self.call(aten.as_strided.default, flat, sizes, strides)
 
     def _product(self, a: Any, b: Any) -> Any:
         return 0 if 0 in (a, b) else self.computed(operator.mul, a, b)
