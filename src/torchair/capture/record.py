@@ -211,9 +211,16 @@ class _Recording:
     def _specs(self) -> dict[int, tuple[torch.dtype, tuple[int, ...], tuple[int, ...]]]:
         """What is promised of the tensors that differ from run to run."""
         found = {}
+        changed = {
+            root
+            for node in self._graph._nodes
+            if isinstance(node.target, OpOverload) and _torch_compat.changes_metadata(node.target)
+            for used in node.all_input_nodes
+            for root in self._graph._roots_of[used]
+        }
         for node, slot in self._slots.items():
             tensor: Any = node.meta.get("val")
-            if slot in self._held or not _is_dense_cpu(tensor):
+            if slot in self._held or not _is_dense_cpu(tensor) or not changed.isdisjoint(self._graph._roots_of[node]):
                 continue
             sizes, strides = self._numbers.all(tensor.shape), self._numbers.all(tensor.stride())
             if sizes is not None and strides is not None:
@@ -253,7 +260,8 @@ class _Recording:
     def _find_unsettled(self) -> None:
         """Find the values whose strides may be others than ``meta`` says."""
         for node in self._graph._nodes:
-            if not any(sum(n != 1 for n in t.shape) > 1 for t in tensor_leaves(node.meta.get("val"))):
+            shapes = [[self._numbers.value(n) for n in t.shape] for t in tensor_leaves(node.meta.get("val"))]
+            if all(sum(n != 1 for n in shape) < 2 for shape in shapes):
                 continue
             op = node.target
             unreliable = isinstance(op, OpOverload) and _has_unreliable_strides(op)
