@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from types import ModuleType
 from typing import Any
 
@@ -12,6 +13,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from tests.conformance.op_db import CAPTURE, backend
 from tests.pipeline.agreement import assert_agrees
 from tests.pipeline.programs import PROGRAMS
+from torchair.capture import pools
 from torchair.capture.record import record
 from torchair.errors import ExecutionError, Rejection
 from torchair.runtime import instance as instances
@@ -25,6 +27,7 @@ CASES = [(name, dynamic) for name, program in PROGRAMS.items() for dynamic in pr
 def python_runtime(monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a machine without a compiler."""
     monkeypatch.setattr(instances, "load_extension", lambda: Rejection("no compiler", "install one"))
+    monkeypatch.setattr(pools, "_named", weakref.WeakValueDictionary())  # arenas of one runtime are not for the other
 
 
 @pytest.fixture(params=["native", "python"])
@@ -174,3 +177,21 @@ def test_the_wrong_number_of_inputs_is_refused() -> None:
     made = _instance(lambda x: x + 1, torch.ones(3))
     with pytest.raises(RuntimeError, match="takes 1 inputs, not 2"):
         made.run([torch.ones(3), torch.ones(3)])
+
+
+@pytest.mark.usefixtures("runtime")
+def test_static_memory_that_grows_keeps_older_plans_right() -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return (x + 1) * 2
+
+    def made(x: torch.Tensor, static: Any) -> Instance:
+        plan = record(make_fx(function, tracing_mode="fake")(x), {}, static_outputs=True)
+        return Instance(plan, new_arena(), static)
+
+    static = new_arena()
+    small, large = torch.ones(4), torch.ones(100_000)
+    first = made(small, static)
+    assert torch.equal(first.run([small])[0], function(small))
+    second = made(large, static)
+    assert torch.equal(second.run([large * 3])[0], function(large * 3))
+    assert torch.equal(first.run([small * 5])[0], function(small * 5))
