@@ -74,6 +74,7 @@ __all__ = [
     "new_fake_mode",
     "new_guards",
     "no_dispatch_modes",
+    "pytree",
     "python_decompositions",
     "required_storage_length",
     "settled_number",
@@ -91,6 +92,9 @@ __all__ = [
     "storage_over",
 ]
 
+
+#: Trees of Python containers, and their leaves; public as ``torch.utils.pytree`` from 2.9 on, with other functions.
+pytree = torch.utils._pytree
 
 #: One overload of an operator, ``torch.ops.aten.add.Tensor``, and all of them, ``torch.ops.aten.add``.
 OpOverload = torch._ops.OpOverload
@@ -1247,13 +1251,16 @@ def end_failed_capture(device: torch.device, pool: Any) -> None:
 
     ``CUDAGraph.capture_end`` raises before it does this when an operator made the capture invalid.
     """
-    end: Any = getattr(torch._C, f"_{device.type}_endAllocateToPool", None) or getattr(
-        torch._C, f"_{device.type}_endAllocateCurrentStreamToPool", None
-    )  # the second is its name before 2.7
-    release: Any = getattr(torch._C, f"_{device.type}_releasePool", None)
-    if end is None or release is None:
+    known = vars(torch._C)
+    names = (
+        f"_{device.type}_endAllocateToPool",
+        f"_{device.type}_endAllocateCurrentStreamToPool",
+    )  # now, and before 2.7
+    ends = [known[name] for name in names if name in known]
+    release = known.get(f"_{device.type}_releasePool")
+    if not ends or release is None:
         return
     index = 0 if device.index is None else device.index
     with contextlib.suppress(RuntimeError):
-        end(index, pool)
+        ends[0](index, pool)
         release(index, pool)

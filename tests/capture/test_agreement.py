@@ -147,7 +147,7 @@ def test_sizes_depend_on_values(name: str) -> None:
 @pytest.mark.usefixtures("data_dependent")
 def test_item_decides_a_size() -> None:
     def function(x: torch.Tensor, n: torch.Tensor) -> Any:
-        k = (n + 0).item()
+        k: Any = (n + 0).item()
         torch._check(k >= 1)
         torch._check(k <= 8)
         return x.narrow(0, 0, k) * 2, torch.arange(k), torch.zeros(k, 3) + k, x * k
@@ -360,7 +360,7 @@ def test_training_with_dynamic_sizes() -> None:
     torch.manual_seed(0)
     ours = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.LayerNorm(8), nn.Linear(8, 2))
     theirs = copy.deepcopy(ours)
-    compiled = torch.compile(ours, backend=backend(CAPTURE), fullgraph=True, dynamic=True)
+    compiled: Any = torch.compile(ours, backend=backend(CAPTURE), fullgraph=True, dynamic=True)
     for n in (3, 5, 3, 8):
         x = _floats(n, 4, seed=n)
         for model in (compiled, theirs):

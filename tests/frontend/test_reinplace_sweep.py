@@ -27,7 +27,8 @@ def test_programs(name: str, dynamic: bool | None) -> None:
 
 #: Operators with an in-place variant that draw random numbers, which eager and a graph may draw in another order.
 RANDOM = ("bernoulli", "cauchy", "exponential", "geometric", "log_normal", "normal", "uniform")
-VARIANTS = {f"{op.name}.{op.variant_test_name}".rstrip("."): op for op in op_db if op.inplace_variant is not None}
+ENTRIES: list[Any] = op_db
+VARIANTS = {f"{op.name}.{op.variant_test_name}".rstrip("."): op for op in ENTRIES if op.inplace_variant is not None}
 
 
 @pytest.mark.slow

@@ -145,7 +145,7 @@ def test_views_of_parameters_follow_other_memory() -> None:
             elif change == 2:
                 w = torch.nn.Parameter(torch.rand(3, 4))
             else:
-                w.set_(torch.rand(30), 4, (3, 4), (4, 1))
+                torch.Tensor.set_(w, torch.rand(30).untyped_storage(), 4, (3, 4), (4, 1))
 
 
 @pytest.mark.usefixtures("runtime")
