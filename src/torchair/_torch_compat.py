@@ -1251,7 +1251,7 @@ def end_failed_capture(device: torch.device, pool: Any) -> None:
 
     ``CUDAGraph.capture_end`` raises before it does this when an operator made the capture invalid.
     """
-    known = vars(torch._C)
+    known: dict[str, Any] = vars(torch._C)
     names = (
         f"_{device.type}_endAllocateToPool",
         f"_{device.type}_endAllocateCurrentStreamToPool",
@@ -1260,7 +1260,7 @@ def end_failed_capture(device: torch.device, pool: Any) -> None:
     release = known.get(f"_{device.type}_releasePool")
     if not ends or release is None:
         return
-    index = 0 if device.index is None else device.index
+    index = device.index or 0
     with contextlib.suppress(RuntimeError):
         ends[0](index, pool)
         release(index, pool)
