@@ -215,15 +215,16 @@ class _Reinplacing:
         self.memory.replace(node, base)
 
     def _copy_truly(self, node: fx.Node) -> None:
-        """A scatter that stays becomes the copy that it is, where its kernel would betray its fake value.
+        """A scatter that stays becomes the copy that it is, where its kernel may betray its fake value.
 
-        The kernels keep the distance of their operand from the start of its storage; their fake values have none, and
-        what was traced behind them (``as_strided``) counts from there.
+        The kernels keep the distance of their operand from the start of its storage. Their fake values have none, and
+        that of an input is another in each call; what was traced behind them (``as_strided``) counts from there.
         """
         taken = scattered_view(node)
         base, source = node.args[:2]
         assert isinstance(base, fx.Node)
-        if known_equal(fake(base).storage_offset(), fake(node).storage_offset()):
+        same = known_equal(fake(base).storage_offset(), fake(node).storage_offset())
+        if same and not self.memory.is_given(base):
             return
         emitter = Emitter(self.memory, node)
         copy = emitter.copy(base, [node])

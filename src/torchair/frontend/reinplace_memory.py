@@ -15,7 +15,6 @@ from typing import Any
 
 import torch
 from torch import fx
-from torch.utils import _pytree as pytree
 
 from torchair import _torch_compat
 from torchair._torch_compat import OpOverload
@@ -213,6 +212,10 @@ class Memory:
                 continue
             yield self._order[user], user
 
+    def is_given(self, node: fx.Node) -> bool:
+        """Whether a value lies in the memory of an input or a constant."""
+        return not _storages(node).isdisjoint(self._given)
+
     def counts_positions(self, node: fx.Node) -> bool:
         """Whether something counts positions from the start of the storage of a tensor."""
         return not _storages(node).isdisjoint(self._strided)
@@ -331,7 +334,7 @@ class Memory:
                 if taken is None or taken[1] is not source or storage_of(fake(taken[0])) != storage:
                     continue
                 base, _, view, args, kwargs = taken
-                if base in pytree.tree_leaves((args, kwargs)):
+                if base in _torch_compat.pytree.tree_leaves((args, kwargs)):
                     continue
                 target = self.evaluate(view, (fake(base), *fx.map_arg(args, fake)), fx.map_arg(kwargs, fake))
                 if same_elements(target, places[source]):
@@ -395,13 +398,15 @@ class Memory:
         for node in self._members.get(storage, ()):
             if node in renewed or node is write.node:
                 continue
-            args, kwargs = pytree.tree_map_only(
+            args, kwargs = _torch_compat.pytree.tree_map_only(
                 fx.Node, lambda n: renewed.get(n, n.meta.get("val")), (node.args, node.kwargs)
             )
             if node.op != "call_function" or _written(node):
                 return f"the new value shares memory with %{node.name}"
             value = self.evaluate(node.target, args, kwargs)  # type: ignore[arg-type]
-            if not all(map(alike, pytree.tree_leaves(value), pytree.tree_leaves(fake(node)))):
+            if not all(
+                map(alike, _torch_compat.pytree.tree_leaves(value), _torch_compat.pytree.tree_leaves(fake(node)))
+            ):
                 return f"the view %{node.name} of it would be of another type"
             renewed[node] = value
         return renewed
@@ -487,7 +492,7 @@ def _storage(node: fx.Node) -> int:
 
 
 def _storages(node: fx.Node) -> set[int]:
-    found = {storage_of(leaf) for leaf in pytree.tree_leaves(fake(node))}
+    found = {storage_of(leaf) for leaf in _torch_compat.pytree.tree_leaves(fake(node))}
     return {storage for storage in found if storage is not None}
 
 
@@ -502,7 +507,7 @@ def _is_view(user: fx.Node, storages: set[int]) -> bool:
 
 
 def _makes_tensors_only(node: fx.Node) -> bool:
-    return all(isinstance(leaf, torch.Tensor) for leaf in pytree.tree_leaves(fake(node)))
+    return all(isinstance(leaf, torch.Tensor) for leaf in _torch_compat.pytree.tree_leaves(fake(node)))
 
 
 def _written(node: fx.Node) -> list[fx.Node]:
@@ -520,7 +525,7 @@ def _written(node: fx.Node) -> list[fx.Node]:
         *((a, node.kwargs.get(a.name)) for a in arguments),
     ]:
         if argument.alias_info is not None and argument.alias_info.is_write:
-            found += [leaf for leaf in pytree.tree_leaves(value) if isinstance(leaf, fx.Node)]
+            found += [leaf for leaf in _torch_compat.pytree.tree_leaves(value) if isinstance(leaf, fx.Node)]
     return found
 
 
