@@ -25,7 +25,8 @@ def test_programs(name: str, dynamic: bool | None) -> None:
             assert_agrees(program.function, compiled, args, rtol=1e-5, atol=1e-6)
 
 
-VARIANTS = {f"{op.name}.{op.variant_test_name}".rstrip("."): op for op in op_db if op.inplace_variant is not None}
+ENTRIES: list[Any] = op_db
+VARIANTS = {f"{op.name}.{op.variant_test_name}".rstrip("."): op for op in ENTRIES if op.inplace_variant is not None}
 
 #: Not about writing elements, or not traced by PyTorch.
 LEFT_OUT = {

@@ -389,5 +389,6 @@ def _options(config: Config) -> Options:
         return Options.from_npugraph_ex(config)
     check_disabled_passes(config)
     options = Options.from_config(config)
-    PROCESS_OPTIONS.fix(options.process_strings)
+    if not options.captures:  # the options of the process are those of GE mode
+        PROCESS_OPTIONS.fix(options.process_strings)
     return options

@@ -1,0 +1,143 @@
+"""Dynamo: what it compiles, why it compiles again."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import re
+import types
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import fx
+
+__all__ = [
+    "compiled_backend",
+    "compiled_code",
+    "counters",
+    "current_backend",
+    "current_code",
+    "dynamo_source_name",
+    "dynamo_traces_guard_scalar",
+    "recompile_reason",
+]
+
+
+def dynamo_traces_guard_scalar() -> bool:
+    """Whether a traced function may ask for the value of a symbolic number; 2.6 breaks the graph there.
+
+    Looked up in the text of Dynamo, since importing it takes a second.
+    """
+    spec = importlib.util.find_spec("torch._dynamo")
+    folders = list(spec.submodule_search_locations or ()) if spec is not None else []
+    path = Path(folders[0], "variables", "torch.py") if folders else None
+    return path is not None and path.exists() and "guard_scalar" in path.read_text(encoding="utf-8")
+
+
+def dynamo_source_name(placeholder: fx.Node) -> str:
+    """What the user's code calls an input of a Dynamo graph (``"x"``, ``"self.cache"``); empty where nothing tells."""
+    argument = placeholder.meta.get("grapharg")
+    source = getattr(argument, "source", None)
+    name = getattr(source, "name", "")
+    text = str(name() if callable(name) else name)  # a method before 2.9
+    # L['self']._buffers['cache'] -> self.cache
+    text = re.sub(r"^[LG]\['(\w+)'\]", r"\1", text)
+    return re.sub(r"\._(?:buffers|parameters|modules)\['(\w+)'\]", r".\1", text)
+
+
+def current_backend() -> Any:
+    """What ``torch.compile`` was given as ``backend``, as Dynamo keeps it, while it calls a backend; else None.
+
+    One such object belongs to each call of ``torch.compile``; those of calls with equal arguments are equal.
+    """
+    tx = _current_translator()
+    return None if tx is None else _innermost_backend(getattr(tx.output, "compiler_fn", None))
+
+
+def current_code() -> types.CodeType | None:
+    """The function whose frame Dynamo is compiling; for the rest of one behind a graph break, the whole function."""
+    tx = _current_translator()
+    return None if tx is None else _resumed_code(tx.f_code)
+
+
+def _resumed_code(code: types.CodeType) -> types.CodeType:
+    try:
+        from torch._dynamo.resume_execution import ContinueExecutionCache
+
+        known = ContinueExecutionCache.generated_code_metadata
+        while code in known:
+            code = known[code].code
+    except (ImportError, AttributeError):
+        pass  # another version keeps it elsewhere: the frame counts as a function of its own
+    return code
+
+
+def _current_translator() -> Any:
+    try:
+        from torch._dynamo.symbolic_convert import InstructionTranslator
+
+        return InstructionTranslator.current_tx()
+    except (ImportError, AttributeError):
+        return None
+
+
+def _innermost_backend(function: Any) -> Any:
+    for _ in range(20):
+        inner = getattr(function, "_torchdynamo_orig_backend", None)
+        if inner is None:
+            inner = getattr(function, "_torchdynamo_orig_callable", None)  # its name before 2.8
+        if inner is None:
+            return function
+        function = inner
+    return function
+
+
+def recompile_reason() -> str:
+    """Why Dynamo compiles a function once more, in its words; empty when it compiles it for the first time."""
+    compile_id = torch._guards.CompileContext.current_compile_id()
+    if compile_id is None or not compile_id.frame_compile_id:
+        return ""
+    from torch._dynamo.utils import get_metrics_context, guard_failures
+
+    reason = getattr(get_metrics_context(), "_metrics", {}).get("recompile_reason")
+    if not reason:
+        tx = _current_translator()
+        failed = guard_failures.get(tx.f_code) if tx is not None else None
+        reason = failed[-1] if failed else ""
+    return str(reason or "Dynamo does not say why")
+
+
+def compiled_backend(compiled: Any) -> Any:
+    """The object of :func:`current_backend` that belongs to a function or module that ``torch.compile`` returned.
+
+    None for anything else.
+    """
+    context = getattr(compiled, "dynamo_ctx", None)
+    callback = getattr(context, "callback", None)
+    if callback is None and inspect.isfunction(compiled) and hasattr(compiled, "_torchdynamo_orig_callable"):
+        cells = dict(zip(compiled.__code__.co_freevars, compiled.__closure__ or (), strict=False))
+        for name in ("callback", "self"):
+            if callback is None and name in cells:
+                callback = cells[name].cell_contents
+        callback = getattr(callback, "callback", callback)
+    return None if callback is None else _innermost_backend(callback)
+
+
+def compiled_code(compiled: Any) -> types.CodeType | None:
+    """The code of the function inside what ``torch.compile`` returned."""
+    inner = getattr(compiled, "_orig_mod", None)
+    function = type(inner).forward if isinstance(inner, torch.nn.Module) else compiled
+    for _ in range(20):
+        further = getattr(function, "_torchdynamo_orig_callable", None)
+        if further is None:
+            break
+        function = further
+    return getattr(function, "__code__", None)
+
+
+def counters(name: str) -> Any:
+    """The counters of that name among those that Dynamo keeps: a ``collections.Counter``."""
+    from torch._dynamo.utils import counters as all_counters
+
+    return all_counters[name]

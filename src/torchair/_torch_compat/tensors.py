@@ -1,0 +1,54 @@
+"""Tensors and their memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+__all__ = [
+    "copy_all",
+    "required_storage_length",
+    "storage_copy",
+    "storage_id",
+    "storage_over",
+]
+
+
+def storage_copy(tensor: torch.Tensor) -> torch.UntypedStorage:
+    """A copy of all the memory that a tensor is a view of."""
+    copy: torch.UntypedStorage = tensor.detach().untyped_storage().clone()  # type: ignore[no-untyped-call]
+    return copy
+
+
+def storage_id(tensor: torch.Tensor) -> int:
+    """Identity of a tensor's storage, also of fake tensors (which have no data pointer)."""
+    identity: int = tensor.untyped_storage()._cdata
+    return identity
+
+
+def required_storage_length(tensor: torch.Tensor) -> Any:
+    """Elements of storage from its start to the tensor's last element (an int, or a ``SymInt`` for symbolic sizes)."""
+    from torch._prims_common import compute_required_storage_length
+
+    offset: Any = tensor.storage_offset()
+    return compute_required_storage_length(tensor.size(), tensor.stride(), offset)
+
+
+def copy_all(into: Sequence[torch.Tensor], values: Sequence[torch.Tensor]) -> None:
+    """Copy tensors into others of the same sizes, in as few launches as the device allows, without waiting for it."""
+    torch._foreach_copy_(list(into), list(values), non_blocking=True)
+
+
+def storage_over(address: int, nbytes: int, device: torch.device) -> torch.UntypedStorage:
+    """A storage over memory that somebody else owns; nothing keeps that memory alive.
+
+    Raises:
+        RuntimeError: This version of PyTorch cannot do it.
+    """
+    construct = getattr(torch._C, "_construct_storage_from_data_pointer", None)
+    if construct is None:
+        raise RuntimeError("This version of PyTorch cannot make a tensor over an address")
+    storage: torch.UntypedStorage = construct(address, device, nbytes)
+    return storage
