@@ -132,6 +132,22 @@ def test_the_first_run_is_checked(engine) -> None:
     assert why.startswith("custom_operators.aliases.default: result 0 lies in the memory of tensor argument 0, and its")
 
 
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("wrong_dtype", "result 0 has dtype torch.float64, its fake kernel promises torch.float32"),
+        ("wrong_shape", "result 0 has shape [3], its fake kernel promises [2, 3]"),
+        ("wrong_strides", "result 0 has strides [1, 2], its fake kernel promises [3, 1]"),
+    ],
+)
+def test_the_first_replay_of_a_capture_is_checked(name: str, problem: str) -> None:
+    overload = getattr(ops, name).default
+    run = torch.compile(lambda x: (overload(x) * 2).sigmoid() + 1, backend="npugraph_ex", fullgraph=True)
+    with torch.no_grad(), pytest.raises(OperatorContractError, match=r"test_contracts\.py") as caught:
+        run(numbers(2, 3))
+    assert caught.value.why == (f"{overload}: {problem}",)
+
+
 def test_later_runs_are_not() -> None:
     calls: list[int] = []
 

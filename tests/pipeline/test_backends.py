@@ -189,6 +189,19 @@ def test_process_options_are_fixed_by_the_first_compile() -> None:
     assert ProcessOptionsError.code in str(info.value)
 
 
+def test_capture_mode_fixes_no_process_options() -> None:
+    program = """
+import torch, torchair
+config = torchair.CompilerConfig()
+config.mode = "npugraph_ex"
+x = torch.ones(2)
+print(torch.compile(lambda x: x + 1, backend=torchair.get_npu_backend(compiler_config=config))(x))
+print(torch.compile(lambda x: x + 2, backend="torchair")(x))
+"""
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert ran.stdout == "tensor([2., 2.])\ntensor([3., 3.])\n"
+
+
 def test_the_next_compile_works_after_a_failed_one() -> None:
     def fail(gm: fx.GraphModule, example_inputs: Sequence[Any], given: Any) -> None:
         raise ValueError("on purpose")

@@ -6,6 +6,7 @@ the capture, ``Capture.run`` borrows an arena. Everything else is on the way to 
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import threading
@@ -14,9 +15,10 @@ from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
+import torch
 from torch import fx
 
-from torchair import _torch_compat
+from torchair import _torch_compat, contracts
 from torchair.capture.bounds import BOUNDS, LAUNCH_BYTES
 from torchair.capture.graph_inputs import check_inputs
 from torchair.capture.pools import Pool, named_pool, shared_pool
@@ -26,6 +28,7 @@ from torchair.config import Options
 from torchair.errors import CaptureError
 from torchair.frontend import FxPassRecord
 from torchair.frontend.reinplace import ReinplaceRecord
+from torchair.frontend.source_lines import source_line
 from torchair.logs import npugraph_ex_logger as logger
 from torchair.report import CaptureRecord, Fallback, Recapture
 from torchair.runtime.instance import Arena, Instance, new_arena
@@ -61,6 +64,17 @@ _runs = itertools.count()
 
 #: Recaptures that a graph remembers, the last ones.
 _REMEMBERED = 1000
+
+
+def _opaque_operators(graph: fx.Graph) -> dict[str, list[str]]:
+    """The custom operators in a graph, and the user's lines that call them."""
+    found: dict[str, list[str]] = {}
+    for node in graph.nodes:
+        if isinstance(node.target, _torch_compat.OpOverload) and not contracts.is_trusted(node.target):
+            lines = found.setdefault(str(node.target), [])
+            if (line := source_line(node)) and line not in lines:
+                lines.append(line)
+    return found
 
 
 class Capture:
@@ -111,7 +125,8 @@ class Capture:
 class StaticCapture(Capture):
     """A capture whose outputs lie in memory that the next run overwrites.
 
-    One run after the other gets the same tensors. A run that begins before another one ends gets tensors of its own.
+    One run after the other gets the same tensors. A run that begins before another one ends gets tensors of its own;
+    so does one that is given results of an earlier run, which it would overwrite while it reads them.
 
     Args:
         plan: What runs.
@@ -130,11 +145,7 @@ class StaticCapture(Capture):
     def run(self, args: list[Any]) -> list[Any]:
         """Replay; the list is emptied."""
         self.used = next(_runs)
-        try:
-            place = self._idle.pop()
-        except IndexError:
-            self._static.append(new_arena())
-            place = len(self._static) - 1
+        place = self._take_place(args)
         try:
             arena = self._free.pop()
         except IndexError:
@@ -148,6 +159,25 @@ class StaticCapture(Capture):
             self._free.append(arena)
             self._idle.append(place)
             self._idle.sort(reverse=True)
+
+    def _take_place(self, args: Sequence[Any]) -> int:
+        """Memory for the outputs that no run uses and no argument lies in."""
+        read = {
+            _torch_compat.storage_id(arg)
+            for arg in args
+            if isinstance(arg, torch.Tensor) and arg.layout is torch.strided and arg.device.type == "cpu"
+        }
+        for at in range(len(self._idle) - 1, -1, -1):
+            try:
+                place = self._idle.pop(at)
+            except IndexError:  # another thread took it
+                continue
+            if self._static[place].storage_id not in read:
+                return place
+            self._idle.append(place)
+            self._idle.sort(reverse=True)
+        self._static.append(new_arena())
+        return len(self._static) - 1
 
     @property
     def nbytes(self) -> int:
@@ -197,6 +227,7 @@ class CapturedGraph:
         self._read_key: Callable[[Sequence[Any]], Key] = _no_key
         self._pool: Pool | None = None
         self._symbols: list[Any] = []
+        self._opaque = _opaque_operators(gm.graph)
         self._dropped: set[Key] = set()  # captures that the bounds of the process cost
         BOUNDS.add(self)
         if options.run_eagerly:
@@ -293,7 +324,9 @@ class CapturedGraph:
             return self._run_eagerly(args)
         with _capturing:
             capture = self._capture_for(key, args)
-        return self._run_eagerly(args) if capture is None else self._replay(capture, args)
+        # The first replay is checked: plans believe what fake kernels say.
+        with contracts.verifying_results(self._opaque) if self._opaque else contextlib.nullcontext():
+            return self._run_eagerly(args) if capture is None else self._replay(capture, args)
 
     def _replay(self, capture: Capture, args: list[Any]) -> Sequence[Any]:
         return capture.run(args)

@@ -19,6 +19,7 @@ from torch import fx
 from torchair import _torch_compat
 from torchair._torch_compat import OpOverload
 from torchair.capture.values import Numbers, aliases_arguments, call_arguments, tensor_leaves, written_arguments
+from torchair.frontend.aliasing import counts_from_storage
 from torchair.frontend.source_lines import source_line
 from torchair.runtime.memory import Lifetime, plan_offsets
 from torchair.runtime.plan import Buffer, Call, Callback, Item, Launch, Plan, Slot, Step
@@ -251,8 +252,11 @@ class _Recording:
                     continue
                 memory.planned, memory.out = self._can_plan(node, node.target)
         for node in graph._nodes:
-            # Whoever changes the sizes or the memory of a tensor gets one of its own.
-            if isinstance(node.target, OpOverload) and _torch_compat.changes_metadata(node.target):
+            # Whoever changes the sizes or the memory of a tensor, or counts elements from where its memory begins, gets
+            # one of its own.
+            if counts_from_storage(node) or (
+                isinstance(node.target, OpOverload) and _torch_compat.changes_metadata(node.target)
+            ):
                 for used in node.all_input_nodes:
                     for root in graph._roots_of[used]:
                         self._roots[root].planned = False
@@ -453,7 +457,8 @@ class _Recording:
             return None
         for i in written:
             info = op._schema.arguments[i].alias_info
-            if info is not None and info.before_set == returned.alias_info.before_set and isinstance(args[i], Slot):
+            labels = returned.alias_info.before_set
+            if info is not None and labels and info.before_set == labels and isinstance(args[i], Slot):
                 return int(args[i].index)
         return None
 

@@ -165,12 +165,15 @@ def aliases_arguments(op: OpOverload) -> list[int]:
     """Positions of the arguments that results may be views of."""
     if op._schema.name in _UNDECLARED_VIEWS:
         return [0]
-    returned: set[str] = set()
+    labels: set[str] = set()
+    lists = False  # of a list of views, ``Tensor(a)[]``, PyTorch tells no label; its argument is ``Tensor(a -> *)``
     for r in op._schema.returns:
         if r.alias_info is not None:
-            returned |= set(r.alias_info.before_set)
+            labels |= set(r.alias_info.before_set)
+            lists |= not r.alias_info.before_set
     return [
         i
         for i, a in enumerate(op._schema.arguments)
-        if a.alias_info is not None and returned & set(a.alias_info.before_set)
+        if a.alias_info is not None
+        and (labels & set(a.alias_info.before_set) or (lists and "*" in a.alias_info.after_set))
     ]

@@ -11,7 +11,15 @@ from torch import fx
 from torchair import _torch_compat
 from torchair._torch_compat import HigherOrderOperator, OpOverload
 
-__all__ = ["readers_of_position", "same_layout", "same_type", "share_memory", "storages", "tensors"]
+__all__ = [
+    "counts_from_storage",
+    "readers_of_position",
+    "same_layout",
+    "same_type",
+    "share_memory",
+    "storages",
+    "tensors",
+]
 
 _POSITIONAL = frozenset({"as_strided", "as_strided_", "as_strided_copy", "as_strided_scatter", "sym_storage_offset"})
 
@@ -60,6 +68,13 @@ def _all_equal(a: Any, b: Any) -> bool:
     return all(_torch_compat.known_true(m == n) for m, n in zip(a, b, strict=True))
 
 
+def counts_from_storage(node: fx.Node) -> bool:
+    """Whether an operator counts elements from the start of the memory that an argument lies in."""
+    if isinstance(node.target, OpOverload):
+        return node.target._schema.name.partition("::")[2] in _POSITIONAL
+    return node.op == "call_function" and isinstance(node.target, HigherOrderOperator)
+
+
 def readers_of_position(node: fx.Node) -> Iterator[fx.Node]:
     """Who counts elements from the start of the memory that a value lies in, or may: the value cannot be moved.
 
@@ -69,12 +84,7 @@ def readers_of_position(node: fx.Node) -> Iterator[fx.Node]:
     for user in node.users:
         if user.op != "call_function":
             continue
-        if not isinstance(user.target, OpOverload):
-            if isinstance(user.target, HigherOrderOperator):
-                yield user
-            elif share_memory(user, node):  # getitem
-                yield from readers_of_position(user)
-        elif user.target._schema.name.partition("::")[2] in _POSITIONAL:
+        if counts_from_storage(user):
             yield user
         elif share_memory(user, node):
             yield from readers_of_position(user)

@@ -23,6 +23,10 @@ class Arena(Protocol):
     def nbytes(self) -> int:
         """Bytes that it holds."""
 
+    @property
+    def storage_id(self) -> int:
+        """Identity of its storage, as of :func:`torchair._torch_compat.storage_id`."""
+
     def reserve(self, nbytes: int) -> None:
         """Hold at least so many bytes; tensors that were made over it stay valid."""
 
@@ -139,6 +143,10 @@ class _PythonArena:
     @property
     def nbytes(self) -> int:
         return self.storage.nbytes()
+
+    @property
+    def storage_id(self) -> int:
+        return int(self.storage._cdata)
 
     def reserve(self, nbytes: int) -> None:
         if nbytes > self.storage.nbytes():

@@ -104,6 +104,8 @@ class Arena {
   }
 
   size_t nbytes() const { return storage_.nbytes(); }
+  // What Python knows as `UntypedStorage._cdata`.
+  intptr_t storage_id() const { return reinterpret_cast<intptr_t>(storage_.unsafeGetStorageImpl()); }
   // Changes whenever some arena moves: one launch may have operands in several.
   static int64_t generation() { return generation_; }
   const c10::StorageImpl* storage() const { return storage_.unsafeGetStorageImpl(); }
@@ -779,6 +781,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
       .def(py::init<>())
       .def("reserve", &Arena::reserve)
       .def_property_readonly("nbytes", &Arena::nbytes)
+      .def_property_readonly("storage_id", &Arena::storage_id)
       .def_property_readonly("generation", [](const Arena&) { return Arena::generation(); });
   py::class_<PlanInstance>(module, "PlanInstance")
       .def(py::init<size_t, size_t, std::shared_ptr<Arena>>())
