@@ -67,7 +67,8 @@ class GraphRecord:
 
     def __str__(self) -> str:
         of = f" of {self.function}" if self.function else ""
-        return f"{self.name}{of}: {self.operators} operators, {self.state}"
+        operators = f"{self.operators} operator{'' if self.operators == 1 else 's'}"
+        return f"{self.name}{of}: {operators}, {self.state}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +119,7 @@ class Recompile:
 
     Attributes:
         graph: Name of the graph that it gave.
-        reason: The guards that failed, in Dynamo's words.
+        reason: The guard that failed, in Dynamo's words.
     """
 
     graph: str

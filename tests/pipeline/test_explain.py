@@ -16,7 +16,9 @@ from torch import nn
 import npugraph_ex
 import torchair
 from tests.conformance.op_db import backend as ge_backend
+from torchair import _torch_compat
 from torchair.errors import ArgumentTypeError
+from torchair.pipeline.origin import short_reason
 
 
 @pytest.fixture(autouse=True)
@@ -229,3 +231,131 @@ def test_what_is_not_compiled_is_refused() -> None:
     with pytest.raises(ArgumentTypeError, match="a function"):
         torchair.explain(affine)
     assert torchair.explain(torchair.get_npu_backend()).graphs == ()
+
+
+class _User(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.Linear(3, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return affine(self.inner(x))
+
+
+def test_modules_of_one_class_that_are_compiled_in_place_share_graphs() -> None:
+    for _ in range(2):  # Dynamo reuses what it compiled for the first
+        model = _User()
+        model.compile(backend="npugraph_ex")
+        assert str(torchair.explain(model)).startswith(("graphs: none yet: call it first\n", "graphs: 1\n"))
+        model(torch.ones(2, 3))
+        assert len(torchair.explain(model).graphs) == 1
+
+
+def test_a_module_of_pytorch_that_is_compiled_in_place() -> None:
+    model = nn.Sequential(nn.Linear(3, 3), nn.Sequential(_User()), _User())
+    model.compile(backend="npugraph_ex")
+    model(torch.ones(2, 3))
+    assert {graph.function for graph in torchair.explain(model).graphs} == {"forward"}  # those of the user's modules
+
+    alone = nn.Sequential(nn.Linear(3, 3), nn.ReLU())
+    alone.compile(backend="npugraph_ex")
+    alone(torch.ones(2, 3))
+    assert str(torchair.explain(alone)).startswith("graphs: none: Dynamo leaves out modules of PyTorch's own")
+    returned = torch.compile(alone, backend="npugraph_ex")
+    returned(torch.ones(2, 3))
+    assert len(torchair.explain(returned).graphs) == 1  # as the text says
+
+
+def test_what_was_not_called_yet() -> None:
+    text = str(torchair.explain(torch.compile(affine, backend="npugraph_ex")))
+    assert text.startswith("graphs: none yet: call it first\ncaptures: none\n")
+
+
+def test_one_operator() -> None:
+    run = torch.compile(torch.tanh, backend="npugraph_ex")
+    run(torch.ones(3))
+    assert str(torchair.explain(run).graphs[0]).endswith(": 1 operator, 1 capture")
+
+
+@pytest.mark.parametrize("backend", ["npugraph_ex", "torchair"])
+def test_the_recompile_limit_is_a_fallback(backend: str) -> None:
+    def program(x: torch.Tensor) -> torch.Tensor:
+        return torch.tanh(x) * 3
+
+    run = torch.compile(program, backend=backend, dynamic=False)
+    limit, _ = _torch_compat.recompile_limit()
+    with torch._dynamo.config.patch({limit: 3}):
+        for n in (2, 3):
+            run(torch.ones(n))
+        assert torchair.explain(run).fallbacks == ()
+        for n in (4, 5, 6):
+            torch.testing.assert_close(run(torch.ones(n)), program(torch.ones(n)))
+        found = torchair.explain(run)
+    assert len(found.graphs) == 3
+    (fallback,) = found.fallbacks
+    assert fallback.graph == found.graphs[-1].name
+    assert fallback.reason == (
+        "Dynamo compiled program 3 times, its recompile_limit: further shapes run eagerly (with fullgraph=True they "
+        f"raise); compile with dynamic=True or raise torch._dynamo.config.{limit}"
+    )
+    assert torchair.explain(run).fallbacks == ()  # the limit is 8 again
+
+
+def test_the_recompile_limit_behind_a_graph_break() -> None:
+    def program(x: torch.Tensor, n: int) -> torch.Tensor:
+        y = torch.tanh(x)
+        torch._dynamo.graph_break()
+        return y.repeat(n) + n
+
+    run = torch.compile(program, backend="npugraph_ex", dynamic=False)
+    with torch._dynamo.config.patch({_torch_compat.recompile_limit()[0]: 2}):
+        for n in (2, 3, 4):
+            run(torch.ones(3), n)
+        found = torchair.explain(run)
+    assert found.fallbacks
+    assert all("Dynamo compiled program 2 times" in fallback.reason for fallback in found.fallbacks)
+
+
+_ZERO_ONE = (
+    "0/0: 2 <= x.size()[0]  # y = x + 1  # m.py:3 in f (user code shown is first use of this value--the guard itself "
+    "is not due user code but due to 0/1 specialization in the framework; to avoid specialization try "
+    "torch._dynamo.decorators.mark_unbacked(tensor, dim))"
+)
+_RACE = (
+    "0/0: Unexpected recompilation: runtime guards failed even though they passed during recompilation-reason "
+    "analysis. Please open an issue with a minimal repro: https://github.com/pytorch/pytorch"
+)
+
+
+@pytest.mark.parametrize(
+    ("given", "short"),
+    [
+        ("", ""),
+        ("0/1: tensor 'x' size mismatch at index 0", "0/1: tensor 'x' size mismatch at index 0"),
+        (
+            '0/0: p == 0                # k[:, p] = x  # m.py:27 in put\nUser stack trace:\n  File "m.py", line 27\n',
+            "0/0: p == 0  # k[:, p] = x  # m.py:27 in put",
+        ),
+        (
+            "1/2: pos == 2  # k[:, pos] = x  # m.py:27 in put (_dynamo/utils.py:4231 in run_node)",
+            "1/2: pos == 2  # k[:, pos] = x  # m.py:27 in put",
+        ),
+        (_ZERO_ONE, "0/0: 2 <= x.size()[0]  # y = x + 1  # m.py:3 in f"),
+        (_RACE, "0/0: several threads compiled at once"),
+    ],
+)
+def test_reasons_in_one_line(given: str, short: str) -> None:
+    assert short_reason(given) == short
+
+
+def test_the_reason_of_a_recompile_is_one_line() -> None:
+    def program(x: torch.Tensor) -> torch.Tensor:
+        return torch.tanh(x) + 1
+
+    run = torch.compile(program, backend="npugraph_ex", dynamic=True)
+    for n in (4, 1):
+        run(torch.ones(n))
+    (recompile,) = torchair.explain(run).recompiles
+    assert "size()[0]" in recompile.reason or "size mismatch" in recompile.reason
+    assert "\n" not in recompile.reason
+    assert "user code shown" not in recompile.reason

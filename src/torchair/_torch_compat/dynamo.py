@@ -6,6 +6,8 @@ import importlib.util
 import inspect
 import re
 import types
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +15,16 @@ import torch
 from torch import fx
 
 __all__ = [
+    "compile_count",
     "compiled_backend",
-    "compiled_code",
+    "compiled_codes",
     "counters",
     "current_backend",
     "current_code",
+    "current_frame_code",
     "dynamo_source_name",
     "dynamo_traces_guard_scalar",
+    "recompile_limit",
     "recompile_reason",
 ]
 
@@ -59,6 +64,12 @@ def current_code() -> types.CodeType | None:
     """The function whose frame Dynamo is compiling; for the rest of one behind a graph break, the whole function."""
     tx = _current_translator()
     return None if tx is None else _resumed_code(tx.f_code)
+
+
+def current_frame_code() -> types.CodeType | None:
+    """The code object that Dynamo is compiling: for the rest of a function behind a graph break, one of its own."""
+    tx = _current_translator()
+    return None if tx is None else tx.f_code
 
 
 def _resumed_code(code: types.CodeType) -> types.CodeType:
@@ -124,8 +135,12 @@ def compiled_backend(compiled: Any) -> Any:
     return None if callback is None else _innermost_backend(callback)
 
 
-def compiled_code(compiled: Any) -> types.CodeType | None:
-    """The code of the function inside what ``torch.compile`` returned."""
+def compiled_codes(compiled: Any) -> tuple[types.CodeType, ...]:
+    """The code of the function inside what ``torch.compile`` returned.
+
+    Several, or none, for a module of PyTorch's own that was compiled in place: Dynamo leaves its frames out, and
+    compiles only those of the user's modules inside.
+    """
     inner = getattr(compiled, "_orig_mod", None)
     function = type(inner).forward if isinstance(inner, torch.nn.Module) else compiled
     for _ in range(20):
@@ -133,7 +148,59 @@ def compiled_code(compiled: Any) -> types.CodeType | None:
         if further is None:
             break
         function = further
-    return getattr(function, "__code__", None)
+    module = getattr(function, "__self__", None)
+    if isinstance(module, torch.nn.Module) and getattr(function, "__name__", "") == "_call_impl":
+        return tuple(dict.fromkeys(_module_codes(module)))
+    code = getattr(function, "__code__", None)
+    return () if code is None else (code,)
+
+
+def _module_codes(module: torch.nn.Module) -> Iterator[types.CodeType]:
+    code = getattr(type(module).forward, "__code__", None)
+    if code is not None and not _is_left_out(code):
+        yield code
+        return
+    for child in module.children():
+        yield from _module_codes(child)
+
+
+def _is_left_out(code: types.CodeType) -> bool:
+    try:
+        from torch._dynamo import trace_rules
+
+        return bool(trace_rules.check(code))
+    except (ImportError, AttributeError):
+        return False
+
+
+def recompile_limit() -> tuple[str, int]:
+    """How often Dynamo compiles one code object before it leaves further calls to eager mode.
+
+    Returns:
+        The name of that setting of ``torch._dynamo.config``, and its value.
+    """
+    config = torch._dynamo.config
+    name = "recompile_limit" if hasattr(config, "recompile_limit") else "cache_size_limit"  # its old name
+    return name, int(getattr(config, name))
+
+
+def compile_count(code: types.CodeType) -> int:
+    """How many compilations of a code object Dynamo keeps, as it counts them against :func:`recompile_limit`.
+
+    Those that are guarded by other objects (another module, say) count apart, and the largest number is given.
+    """
+    try:
+        from torch._dynamo.eval_frame import _debug_get_cache_entry_list
+
+        entries = _debug_get_cache_entry_list(code)
+    except (ImportError, AttributeError):
+        return 0
+    return max(Counter(map(_guarded_objects, entries)).values(), default=0)
+
+
+def _guarded_objects(entry: Any) -> frozenset[tuple[str, int]]:
+    objects = getattr(getattr(entry, "guard_manager", None), "id_matched_objs", None) or {}
+    return frozenset((name, id(reference())) for name, reference in objects.items() if callable(reference))
 
 
 def counters(name: str) -> Any:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import types
 import weakref
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,7 +35,7 @@ class Explanation:
     Attributes:
         graphs: The graphs that Dynamo made of it, in order of compilation.
         captures: What is captured now, one entry a graph and shape key.
-        recompiles: When Dynamo compiled once more, and the guards that failed.
+        recompiles: When Dynamo compiled once more, and the guard that failed.
         recaptures: When an existing key was captured again, and why; the last 1000 of each graph.
         fallbacks: What runs otherwise than the mode promises, and why.
         bytes_held: Memory of the captures: arenas of the pools that they use, and static outputs.
@@ -55,6 +56,7 @@ class Explanation:
     torch_calls: Counter[str]
     refused: tuple[Refused, ...]
     _alive: tuple[weakref.ref[AnyGraph], ...] = field(repr=False, compare=False, default=())
+    _none: str = field(repr=False, compare=False, default="none")
 
     def reset(self) -> None:
         """Drop the captures of these graphs; the next call captures again."""
@@ -82,7 +84,8 @@ class Explanation:
         lines = []
         for title, rows in sections:
             if title in _ALWAYS or rows:
-                lines.append(f"{title}: {len(rows) or 'none'}")
+                none = self._none if title == "graphs" else "none"
+                lines.append(f"{title}: {len(rows) or none}")
                 lines += [f"  {row}" for row in rows]
         lines.append(f"bytes held: {self.bytes_held}")
         return "\n".join(lines)
@@ -118,7 +121,8 @@ def explain(compiled: Any) -> Explanation:
         >>> f(x)
         >>> print(torchair.explain(f))
     """
-    found = sorted(_graphs_of(compiled), key=lambda pair: pair[0].number)
+    listed, none = _graphs_of(compiled)
+    found = sorted(listed, key=lambda pair: pair[0].number)
     graphs = [graph for graph, _ in found]
     captured = [g for g in graphs if isinstance(g, CapturedGraph)]
     reports = [g.report for g in graphs if isinstance(g, CompiledGraph)]
@@ -129,13 +133,14 @@ def explain(compiled: Any) -> Explanation:
         captures=tuple(captures),
         recompiles=tuple(_recompiles(found)),
         recaptures=tuple(r for graph in captured for r in list(graph.recaptures)),
-        fallbacks=tuple(f for graph in graphs for f in graph.fallbacks),
+        fallbacks=(*(f for graph in graphs for f in graph.fallbacks), *_limited(found)),
         bytes_held=sum(pool.nbytes for pool in pools.values()) + sum(record.nbytes for record in captures),
         converted=sum((r.converted for r in reports), Counter[str]()),
         auto_converted=sum((r.auto_converted for r in reports), Counter[str]()),
         torch_calls=sum((r.torch_calls for r in reports), Counter[str]()),
         refused=tuple(r for report in reports for r in report.refused),
         _alive=tuple(weakref.ref(graph) for graph in graphs),
+        _none=none,
     )
 
 
@@ -149,15 +154,23 @@ def reset() -> None:
             graph.reset()
 
 
-def _graphs_of(compiled: Any) -> list[tuple[AnyGraph, Origin]]:
+_NOT_CALLED = "none yet: call it first"
+_LEFT_OUT = (
+    "none: Dynamo leaves out modules of PyTorch's own that are compiled in place, such as nn.Sequential; "
+    "use what torch.compile(module) returns, or compile a module that holds it"
+)
+
+
+def _graphs_of(compiled: Any) -> tuple[list[tuple[AnyGraph, Origin]], str]:
+    """The graphs of what was given, and what to say where there are none."""
     # A module that was compiled in place, or a graph that a compiler of ours made.
     inner = getattr(compiled, "_compiled_call_impl", None) or getattr(compiled, "graph", None)
     if isinstance(inner, CompiledGraph | CapturedGraph):
-        return [(inner, _graphs[inner])]
+        return [(inner, _graphs[inner])], _NOT_CALLED
     given = getattr(compiled, "_compiled_call_impl", None) or compiled
     listed = getattr(given, "graphs", None)
     if isinstance(listed, list):
-        return [(graph, _graphs[graph]) for graph in listed if graph in _graphs]
+        return [(graph, _graphs[graph]) for graph in listed if graph in _graphs], _NOT_CALLED
     backend = _torch_compat.compiled_backend(given)
     if backend is None:
         raise ArgumentTypeError(
@@ -165,8 +178,9 @@ def _graphs_of(compiled: Any) -> list[tuple[AnyGraph, Origin]]:
             why=f"it was given {_shown(compiled)}, which is not compiled",
             fix='f = torch.compile(model, backend="npugraph_ex"); f(x); print(torchair.explain(f))',
         )
-    code = _torch_compat.compiled_code(given)
-    return [(graph, origin) for graph, origin in list(_graphs.items()) if origin.belongs_to(backend, code)]
+    codes = _torch_compat.compiled_codes(given)
+    found = [(graph, origin) for graph, origin in list(_graphs.items()) if origin.belongs_to(backend, codes)]
+    return found, _NOT_CALLED if codes else _LEFT_OUT
 
 
 def _shown(value: Any) -> str:
@@ -184,6 +198,27 @@ def _recompiles(found: Iterable[tuple[AnyGraph, Origin]]) -> list[Recompile]:
     seen: dict[int, Recompile] = {}
     for graph, origin in found:
         if origin.reason:  # forward and backward graph have one origin
-            name = graph.name if isinstance(graph, CapturedGraph) else graph.graph.name
-            seen.setdefault(id(origin), Recompile(name, origin.reason))
+            seen.setdefault(id(origin), Recompile(_name(graph), origin.reason))
     return list(seen.values())
+
+
+def _limited(found: Iterable[tuple[AnyGraph, Origin]]) -> Iterator[Fallback]:
+    """What Dynamo compiled so often that it leaves further calls to eager mode."""
+    setting, limit = _torch_compat.recompile_limit()
+    last: dict[int, tuple[AnyGraph, Origin, types.CodeType]] = {}
+    for graph, origin in found:
+        frame = None if origin.frame is None else origin.frame()
+        if frame is not None:
+            last[id(frame)] = graph, origin, frame
+    for graph, origin, frame in last.values():
+        if (count := _torch_compat.compile_count(frame)) >= limit:
+            yield Fallback(
+                _name(graph),
+                f"Dynamo compiled {origin.function} {count} times, its recompile_limit: further shapes run eagerly "
+                "(with fullgraph=True they raise); compile with dynamic=True or raise "
+                f"torch._dynamo.config.{setting}",
+            )
+
+
+def _name(graph: AnyGraph) -> str:
+    return graph.name if isinstance(graph, CapturedGraph) else graph.graph.name
