@@ -15,19 +15,22 @@ from torchair.config import CompilerConfig, NpuGraphExConfig
 from torchair.config.npugraph_ex_config import OLD_SPELLING, OPPOSITES
 from torchair.config.option import Option, OptionGroup, Scope
 from torchair.config.rules import INT64_MAX, EngineName
+from torchair.config.without_effect import NEEDS_DEVICE, WITHOUT_EFFECT
 
 PAGE = Path(__file__).parents[1] / "docs" / "options.md"
 
 _HEAD = """# Options
 
 Every option with what it takes. A value is checked when it is assigned, and a misspelt name is refused: the error names
-the option and what is allowed. An option whose feature is not in this version is checked and kept, and changes nothing
-yet. Texts that are read later (`optimization_switch`, `aicore_num`, `dump_step`, names of disabled passes) are checked
-when a backend is made or a graph is compiled.
+the option and what is allowed. Texts that are read later (`optimization_switch`, `aicore_num`, `dump_step`, names of
+disabled passes) are checked when a backend is made or a graph is compiled.
 
 The modes: *GE* compiles to an Ascend IR graph ({doc}`ge-mode`), *capture* records and replays. A backend warns about
 options that were changed and that its mode ignores. An option marked *process* has one value for the whole process: a
 graph that asks for another one than the first graph is refused (TA105). "Ours" marks additions to upstream's options.
+
+An option marked † has **no effect in this version**: it is checked and kept, and nothing else; assigning one is logged
+at INFO. One marked ‡ has none on a CPU: it acts on a device, and all but `capture_error_mode` with `device_semantics`.
 
 ## `torchair.CompilerConfig`
 
@@ -72,7 +75,9 @@ def _section(group: OptionGroup) -> Iterator[str]:
     if not isinstance(group, CompilerConfig):
         summary = (inspect.getdoc(group) or "").partition("\n")[0].replace("``", "`")
         yield f"### `{group.group_path}`\n\n{summary}\n\n"
-    rows: list[Sequence[str]] = [(f"`{o.path}`", _allowed(o), _code(o.default), _modes(o), _doc(o)) for o in options]
+    rows: list[Sequence[str]] = [
+        (f"`{o.path}`{_mark(o)}", _allowed(o), _code(o.default), _modes(o), _doc(o)) for o in options
+    ]
     yield _table(("option", "allowed", "default", "mode", "what it does"), rows) + "\n"
 
 
@@ -82,8 +87,14 @@ def _capture_rows() -> list[Sequence[str]]:
         name = option.path.partition(".")[2]
         there = f"`config.{OLD_SPELLING[name]}`" if name in OLD_SPELLING else ""
         opposite = ", the opposite" if name in OPPOSITES else ""
-        rows.append((f"`{name}`", _allowed(option), _code(option.default), _doc(option), there + opposite))
+        rows.append(
+            (f"`{name}`{_mark(option)}", _allowed(option), _code(option.default), _doc(option), there + opposite)
+        )
     return rows
+
+
+def _mark(option: Option[Any]) -> str:
+    return " †" if option.path in WITHOUT_EFFECT else " ‡" if option.path in NEEDS_DEVICE else ""
 
 
 def _allowed(option: Option[Any]) -> str:

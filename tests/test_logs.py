@@ -138,6 +138,20 @@ def test_warning_once(a_logger):
     assert all(Path(__file__).name in line for line in lines)
 
 
+def test_info_once(a_logger):
+    name = f"test {os.urandom(4).hex()}"
+
+    def say() -> None:
+        for _ in range(2):
+            a_logger.info_once("%s %d", name, 1)
+
+    assert output(a_logger, logging.WARNING, say) == []
+    (line,) = output(a_logger, logging.INFO, say)
+    assert line.startswith("[INFO]")
+    assert line.endswith(f"{name} 1")
+    assert Path(__file__).name in line
+
+
 def test_a_suppressed_warning_counts_as_not_said(a_logger):
     name = f"test {os.urandom(4).hex()}"
     assert output(a_logger, logging.ERROR, lambda: a_logger.warning_once(name)) == []

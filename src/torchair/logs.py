@@ -40,7 +40,7 @@ def compile_debug_requested(environ: Mapping[str, str] | None = None) -> bool:
 
 
 class TorchAirLogger(logging.Logger):
-    """A standard logger with the two methods that upstream's loggers have in addition."""
+    """A standard logger with the two methods that upstream's loggers have in addition, and :meth:`info_once`."""
 
     def event(self, message: object, *args: object, **kwargs: Any) -> None:
         """Log at level EVENT; arguments as of :meth:`logging.Logger.info`."""
@@ -52,14 +52,21 @@ class TorchAirLogger(logging.Logger):
 
         A message that the level suppresses does not count as said.
         """
-        if not self.isEnabledFor(logging.WARNING):
+        self._log_once(logging.WARNING, message, args, kwargs)
+
+    def info_once(self, message: object, *args: object, **kwargs: Any) -> None:
+        """Log at level INFO the first time; else as :meth:`warning_once`."""
+        self._log_once(logging.INFO, message, args, kwargs)
+
+    def _log_once(self, level: int, message: object, args: tuple[object, ...], kwargs: dict[str, Any]) -> None:
+        if not self.isEnabledFor(level):
             return
         text = str(message) % args if args else str(message)
         with _said_lock:
             if (self.name, text) in _said:
                 return
             _said.add((self.name, text))
-        self._log(logging.WARNING, message, args, **_for_caller(kwargs))
+        self._log(level, message, args, **_for_caller(_for_caller(kwargs)))
 
 
 _said: set[tuple[str, str]] = set()

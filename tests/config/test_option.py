@@ -246,8 +246,8 @@ class TestGroup:
             config.mode = "reduce-overhead"
         (text,) = (str(warning.message) for warning in caught)
         assert text == (
-            "config.mode = 'reduce-overhead' is deprecated: capture and replay is not in this version; "
-            "'max-autotune' compiles to an Ascend IR graph"
+            "config.mode = 'reduce-overhead' is deprecated: to capture and replay, use "
+            'torch.compile(model, backend="npugraph_ex")'
         )
         assert caught[0].filename == __file__
 

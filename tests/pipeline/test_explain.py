@@ -295,8 +295,9 @@ def test_the_recompile_limit_is_a_fallback(backend: str) -> None:
     (fallback,) = found.fallbacks
     assert fallback.graph == found.graphs[-1].name
     assert fallback.reason == (
-        "Dynamo compiled program 3 times, its recompile_limit: further shapes run eagerly (with fullgraph=True they "
-        f"raise); compile with dynamic=True or raise torch._dynamo.config.{limit}"
+        "Dynamo compiled program 3 times, its recompile_limit: further shapes and numbers run eagerly (with "
+        "fullgraph=True they raise); compile with dynamic=True, pass numbers that change as tensors, or raise "
+        f"torch._dynamo.config.{limit}"
     )
     assert torchair.explain(run).fallbacks == ()  # the limit is 8 again
 

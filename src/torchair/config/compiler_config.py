@@ -65,7 +65,7 @@ _LAYERS = Pattern(
     "Add_1 MatMulV2",
 )
 
-_REDUCE_OVERHEAD = "capture and replay is not in this version; 'max-autotune' compiles to an Ascend IR graph"
+_REDUCE_OVERHEAD = 'to capture and replay, use torch.compile(model, backend="npugraph_ex")'
 
 #: Engine strings that are sent only while the dump is on.
 _DUMP_STRINGS = frozenset(
@@ -413,10 +413,14 @@ class CompilerConfig(_Group):
     )
     engine: Setting[str] = _ge(EngineName(), "auto", "What runs the Ascend IR graph. Ours.")
     post_grad_custom_pre_pass: Setting[Callable[..., Any] | None] = option(
-        CallableRule(), None, "Edits the FX graph before the built-in passes: fn(gm, example_inputs, config)."
+        CallableRule(),
+        None,
+        "Edits the FX graph in place before the built-in passes: fn(gm, example_inputs, config), result ignored.",
     )
     post_grad_custom_post_pass: Setting[Callable[..., Any] | None] = option(
-        CallableRule(), None, "Edits the FX graph after the built-in passes: fn(gm, example_inputs, config)."
+        CallableRule(),
+        None,
+        "Edits the FX graph in place after the built-in passes: fn(gm, example_inputs, config), result ignored.",
     )
     debug: Debug = group(Debug)
     export: Export = group(Export)

@@ -111,10 +111,14 @@ class NpuGraphExConfig(OptionGroup):
     remove_cat_ops: Setting[bool] = _pass(Flag(), True, "Write the parts of a cat where they belong.")
     pattern_fusion_pass: Setting[bool] = _pass(Flag(), True, "Replace known groups of operators by fused ones.")
     post_grad_custom_pre_pass: Setting[Callable[..., Any] | None] = _pass(
-        CallableRule(), None, "Edits the FX graph before the built-in passes: fn(gm, example_inputs, config)."
+        CallableRule(),
+        None,
+        "Edits the FX graph in place before the built-in passes: fn(gm, example_inputs, config), result ignored.",
     )
     post_grad_custom_post_pass: Setting[Callable[..., Any] | None] = _pass(
-        CallableRule(), None, "Edits the FX graph after the built-in passes: fn(gm, example_inputs, config)."
+        CallableRule(),
+        None,
+        "Edits the FX graph in place after the built-in passes: fn(gm, example_inputs, config), result ignored.",
     )
     static_kernel_compile: Setting[bool] = _option(Flag(), False, "Compile kernels for the shapes that occur.")
     disable_static_kernel_compile_cache: Setting[bool] = _option(Flag(), False, "Compile those kernels anew each time.")

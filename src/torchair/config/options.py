@@ -18,6 +18,7 @@ from torchair.config.compiler_config import CompilerConfig
 from torchair.config.digest import code_digest
 from torchair.config.npugraph_ex_config import NpuGraphExConfig, from_old_spelling
 from torchair.config.texts import check_iterations, parse_core_numbers, parse_switches, super_kernel_pairs
+from torchair.config.without_effect import log_without_effect
 from torchair.errors import ConfigFileNotFoundError
 
 __all__ = [
@@ -260,6 +261,7 @@ class Options:
                 kernels) cannot be read.
             ConfigFileNotFoundError: A file was removed since its path was assigned.
         """
+        log_without_effect(config)
         debug, experimental, ge = config.debug, config.experimental_config, config.ge_config
         limit = experimental.static_model_ops_lower_limit
         if limit.raw in {0, 1}:
@@ -328,6 +330,7 @@ class Options:
     @classmethod
     def from_npugraph_ex(cls, config: NpuGraphExConfig, *, rank_directory: str = SINGLE_RANK) -> Options:
         """Take the values of capture mode's configuration; arguments and errors as of :meth:`from_config`."""
+        log_without_effect(config)
         dump_path = Path(config.data_dump_dir.raw)
         graph_strings = {"frozen_parameter": str(int(config.frozen_parameter.raw))}
         if config.dump_tensor_data:

@@ -214,9 +214,9 @@ def _limited(found: Iterable[tuple[AnyGraph, Origin]]) -> Iterator[Fallback]:
         if (count := _torch_compat.compile_count(frame)) >= limit:
             yield Fallback(
                 _name(graph),
-                f"Dynamo compiled {origin.function} {count} times, its recompile_limit: further shapes run eagerly "
-                "(with fullgraph=True they raise); compile with dynamic=True or raise "
-                f"torch._dynamo.config.{setting}",
+                f"Dynamo compiled {origin.function} {count} times, its recompile_limit: further shapes and numbers run "
+                "eagerly (with fullgraph=True they raise); compile with dynamic=True, pass numbers that change as "
+                f"tensors, or raise torch._dynamo.config.{setting}",
             )
 
 
