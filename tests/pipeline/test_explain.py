@@ -317,6 +317,28 @@ def test_the_recompile_limit_behind_a_graph_break() -> None:
     assert all("Dynamo compiled program 2 times" in fallback.reason for fallback in found.fallbacks)
 
 
+def test_functions_of_pytorch_have_their_own_graphs_only() -> None:
+    first, second = (torch.compile(function, backend="npugraph_ex") for function in (torch.tanh, torch.sin))
+    assert str(torchair.explain(first)).startswith("graphs: none of its own: call it first")
+    for run in (first, second):
+        run(torch.ones(3))
+    assert len(torchair.explain(first).graphs) == len(torchair.explain(second).graphs) == 1
+
+
+def test_modules_of_pytorch_share_one_recompile_limit() -> None:
+    limit, _ = _torch_compat.recompile_limit()
+    with torch._dynamo.config.patch({limit: 2}):
+        for n in (2, 3, 4):
+            run = torch.compile(nn.Linear(3, n), backend="npugraph_ex")
+            run(torch.ones(3))
+        found = torchair.explain(run)
+    assert found.graphs == ()
+    assert str(found).startswith("graphs: none: Dynamo compiles it no more\n")
+    (fallback,) = found.fallbacks
+    own = "inner (which stands for all functions and modules of PyTorch's own)"
+    assert fallback.reason.startswith(f"Dynamo compiled {own} 2 times, its recompile_limit: ")
+
+
 _ZERO_ONE = (
     "0/0: 2 <= x.size()[0]  # y = x + 1  # m.py:3 in f (user code shown is first use of this value--the guard itself "
     "is not due user code but due to 0/1 specialization in the framework; to avoid specialization try "

@@ -37,6 +37,7 @@ from torchair._torch_compat.dynamo import (
     dynamo_traces_guard_scalar,
     recompile_limit,
     recompile_reason,
+    shared_wrapper,
 )
 from torchair._torch_compat.extension import extension_facts, extension_flags, kernel_flags
 from torchair._torch_compat.fake import (
@@ -182,6 +183,7 @@ __all__ = [
     "register_ordered_effect",
     "required_storage_length",
     "settled_number",
+    "shared_wrapper",
     "size_hint",
     "slices_count_from_storage",
     "static_input_positions",

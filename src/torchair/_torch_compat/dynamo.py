@@ -26,6 +26,7 @@ __all__ = [
     "dynamo_traces_guard_scalar",
     "recompile_limit",
     "recompile_reason",
+    "shared_wrapper",
 ]
 
 
@@ -153,6 +154,17 @@ def compiled_codes(compiled: Any) -> tuple[types.CodeType, ...]:
         return tuple(dict.fromkeys(_module_codes(module)))
     code = getattr(function, "__code__", None)
     return () if code is None else (code,)
+
+
+def shared_wrapper(compiled: Any) -> types.CodeType | None:
+    """The code that Dynamo compiles in place of a function or module of PyTorch's own: one for all of them."""
+    function = compiled.forward if isinstance(getattr(compiled, "_orig_mod", None), torch.nn.Module) else compiled
+    for _ in range(20):
+        code = getattr(function, "__code__", None)
+        if code is not None and code.co_name == "inner" and code.co_filename.endswith("external_utils.py"):
+            return code  # type: ignore[no-any-return]  # getattr gives Any
+        function = getattr(function, "_torchdynamo_orig_callable", None)
+    return None
 
 
 def _module_codes(module: torch.nn.Module) -> Iterator[types.CodeType]:

@@ -121,7 +121,7 @@ def explain(compiled: Any) -> Explanation:
         >>> f(x)
         >>> print(torchair.explain(f))
     """
-    listed, none = _graphs_of(compiled)
+    listed, none, late = _graphs_of(compiled)
     found = sorted(listed, key=lambda pair: pair[0].number)
     graphs = [graph for graph, _ in found]
     captured = [g for g in graphs if isinstance(g, CapturedGraph)]
@@ -133,7 +133,7 @@ def explain(compiled: Any) -> Explanation:
         captures=tuple(captures),
         recompiles=tuple(_recompiles(found)),
         recaptures=tuple(r for graph in captured for r in list(graph.recaptures)),
-        fallbacks=(*(f for graph in graphs for f in graph.fallbacks), *_limited(found)),
+        fallbacks=(*(f for graph in graphs for f in graph.fallbacks), *_limited(found), *late),
         bytes_held=sum(pool.nbytes for pool in pools.values()) + sum(record.nbytes for record in captures),
         converted=sum((r.converted for r in reports), Counter[str]()),
         auto_converted=sum((r.auto_converted for r in reports), Counter[str]()),
@@ -155,22 +155,24 @@ def reset() -> None:
 
 
 _NOT_CALLED = "none yet: call it first"
+_REUSED = "none of its own: call it first, unless it shares those of an equal call of torch.compile"
+_TOO_LATE = "none: Dynamo compiles it no more"
 _LEFT_OUT = (
     "none: Dynamo leaves out modules of PyTorch's own that are compiled in place, such as nn.Sequential; "
     "use what torch.compile(module) returns, or compile a module that holds it"
 )
 
 
-def _graphs_of(compiled: Any) -> tuple[list[tuple[AnyGraph, Origin]], str]:
-    """The graphs of what was given, and what to say where there are none."""
+def _graphs_of(compiled: Any) -> tuple[list[tuple[AnyGraph, Origin]], str, list[Fallback]]:
+    """The graphs of what was given, what to say where there are none, and why it will have none."""
     # A module that was compiled in place, or a graph that a compiler of ours made.
     inner = getattr(compiled, "_compiled_call_impl", None) or getattr(compiled, "graph", None)
     if isinstance(inner, CompiledGraph | CapturedGraph):
-        return [(inner, _graphs[inner])], _NOT_CALLED
+        return [(inner, _graphs[inner])], _NOT_CALLED, []
     given = getattr(compiled, "_compiled_call_impl", None) or compiled
     listed = getattr(given, "graphs", None)
     if isinstance(listed, list):
-        return [(graph, _graphs[graph]) for graph in listed if graph in _graphs], _NOT_CALLED
+        return [(graph, _graphs[graph]) for graph in listed if graph in _graphs], _NOT_CALLED, []
     backend = _torch_compat.compiled_backend(given)
     if backend is None:
         raise ArgumentTypeError(
@@ -178,9 +180,23 @@ def _graphs_of(compiled: Any) -> tuple[list[tuple[AnyGraph, Origin]], str]:
             why=f"it was given {_shown(compiled)}, which is not compiled",
             fix='f = torch.compile(model, backend="npugraph_ex"); f(x); print(torchair.explain(f))',
         )
-    codes = _torch_compat.compiled_codes(given)
+    wrapper = _torch_compat.shared_wrapper(given)
+    codes = _torch_compat.compiled_codes(given) if wrapper is None else ()
     found = [(graph, origin) for graph, origin in list(_graphs.items()) if origin.belongs_to(backend, codes)]
-    return found, _NOT_CALLED if codes else _LEFT_OUT
+    late = [] if found else list(_too_late(codes if wrapper is None else (wrapper,), wrapper is not None))
+    if late:
+        return found, _TOO_LATE, late
+    return found, _REUSED if wrapper is not None else _NOT_CALLED if codes else _LEFT_OUT, []
+
+
+def _too_late(codes: Iterable[types.CodeType], shared: bool) -> Iterator[Fallback]:
+    """Why something has no graphs: Dynamo compiled its code for others, and compiles it no more."""
+    for code in codes:
+        own = (
+            f"{code.co_name} (which stands for all functions and modules of PyTorch's own)" if shared else code.co_name
+        )
+        if reason := _limit_reached(code, own):
+            yield Fallback(code.co_name, reason)
 
 
 def _shown(value: Any) -> str:
@@ -204,20 +220,26 @@ def _recompiles(found: Iterable[tuple[AnyGraph, Origin]]) -> list[Recompile]:
 
 def _limited(found: Iterable[tuple[AnyGraph, Origin]]) -> Iterator[Fallback]:
     """What Dynamo compiled so often that it leaves further calls to eager mode."""
-    setting, limit = _torch_compat.recompile_limit()
     last: dict[int, tuple[AnyGraph, Origin, types.CodeType]] = {}
     for graph, origin in found:
         frame = None if origin.frame is None else origin.frame()
         if frame is not None:
             last[id(frame)] = graph, origin, frame
     for graph, origin, frame in last.values():
-        if (count := _torch_compat.compile_count(frame)) >= limit:
-            yield Fallback(
-                _name(graph),
-                f"Dynamo compiled {origin.function} {count} times, its recompile_limit: further shapes and numbers run "
-                "eagerly (with fullgraph=True they raise); compile with dynamic=True, pass numbers that change as "
-                f"tensors, or raise torch._dynamo.config.{setting}",
-            )
+        if reason := _limit_reached(frame, origin.function):
+            yield Fallback(_name(graph), reason)
+
+
+def _limit_reached(code: types.CodeType, name: str) -> str:
+    setting, limit = _torch_compat.recompile_limit()
+    count = _torch_compat.compile_count(code)
+    if count < limit:
+        return ""
+    return (
+        f"Dynamo compiled {name} {count} times, its recompile_limit: further shapes and numbers run eagerly (with "
+        "fullgraph=True they raise); compile with dynamic=True, pass numbers that change as tensors, or raise "
+        f"torch._dynamo.config.{setting}"
+    )
 
 
 def _name(graph: AnyGraph) -> str:
