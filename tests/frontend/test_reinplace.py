@@ -15,7 +15,6 @@ from tests.frontend.reinplacing import Reinplaced, agreeing
 from torchair import _torch_compat
 from torchair.errors import MutationError
 
-OLD = torch.__version__.startswith("2.6.")
 CORE = _torch_compat.core_decompositions
 
 
@@ -454,6 +453,11 @@ CUSTOM: dict[str, tuple[Callable[..., Any], list[list[Any]], int | None]] = {
         fresh(lambda i: numbers(5, 3, start=i)[1:], X3),
         None,
     ),
+    "such an input, written transposed before": (
+        _with(lambda x: (x.t().mul_(0.5), ops.fill_all([x[1:3][0], x[1:3][1]], 0.5))),
+        fresh(lambda i: numbers(5, 3, start=i)[1:]),
+        1,  # of symbolic size: a position is counted from the start of the storage
+    ),
     "such a view, copied": (
         lambda x, y: (c := x.clone(), ops.accumulate(x[1:3], y), c + x)[2],
         fresh(lambda i: numbers(5, 3, start=i)[1:], X3),
@@ -471,11 +475,25 @@ CUSTOM: dict[str, tuple[Callable[..., Any], list[list[Any]], int | None]] = {
 }
 
 
+def _agreeing_or_refused(function: Callable[..., Any], calls: list[Any], **options: Any) -> Reinplaced | None:
+    """As ``agreeing``; None where PyTorch does not tell which elements are written, and that was noticed."""
+    try:
+        return agreeing(function, calls, **options)
+    except Exception as e:
+        old = not _torch_compat.positions_survive_writes()
+        if old and "may have counted the position of the view from another place" in str(e):
+            return None
+        raise
+
+
 @pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
 @pytest.mark.parametrize("name", CUSTOM)
 def test_custom_operators(name: str, dynamic: bool) -> None:
     function, calls, copies = CUSTOM[name]
-    done = agreeing(function, calls, dynamic=dynamic)
+    done = _agreeing_or_refused(function, calls, dynamic=dynamic)
+    if done is None:
+        assert name.startswith("such an input")
+        return
     if copies is not None:
         assert done.copies <= copies * len(done.graphs), (done.graphs[0].graph, done.kept)
     assert not done.count("auto_functionalized", "auto_functionalized_v2")
@@ -498,21 +516,18 @@ def test_custom_operators(name: str, dynamic: bool) -> None:
 def test_input_that_begins_elsewhere_in_each_call(write, inputs: bool) -> None:
     # Nothing guards where an argument begins in its storage.
     calls = [[(numbers(8, 3) + i)[i : i + 3], numbers(3)] for i in (2, 0, 4)]
-    try:
-        done = agreeing(_with(write), calls, inputs=inputs, dynamic=False)
-    except Exception as e:
-        # 2.6 traces this in one way or the other, depending on what it traced before.
-        if OLD and "may count the position of the view from either place" in str(e):
-            return
-        raise
-    assert len(done.graphs) == 1
+    done = _agreeing_or_refused(_with(write), calls, inputs=inputs, dynamic=False)
+    assert done is None or len(done.graphs) == 1
 
 
 @pytest.mark.parametrize(("intermediates", "inputs"), [(False, False), (True, False), (False, True)])
 @pytest.mark.parametrize("name", CUSTOM)
 def test_custom_operators_switched_off(name: str, intermediates: bool, inputs: bool) -> None:
     function, calls, _ = CUSTOM[name]
-    done = agreeing(function, calls, intermediates=intermediates, inputs=inputs)
+    done = _agreeing_or_refused(function, calls, intermediates=intermediates, inputs=inputs)
+    if done is None:
+        assert name.startswith("such an input")
+        return
     assert not done.count("auto_functionalized", "auto_functionalized_v2")
     if not intermediates and not inputs:
         assert all(not record.wrapped for record in done.records)
@@ -529,6 +544,18 @@ def test_first_version_of_functionalization(name: str) -> None:
         assert not done.count("auto_functionalized")
         assert sum(record.wrapped.total() for record in done.records)
         agreeing(function, calls, inputs=False, intermediates=False)
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("name", ["input", "row", "two", "optional and list", "intermediate", "twice on one cache"])
+def test_wrappers_that_only_pytorch_takes_apart(monkeypatch, name: str, version: int) -> None:
+    # Such are wrappers of higher-order operators. Here all are taken for one.
+    monkeypatch.setattr("torchair.frontend.reinplace_wrapped.Wrapper.of", lambda node, starts: None)
+    function, calls, _ = CUSTOM[name]
+    with torch._inductor.config.patch(enable_auto_functionalized_v2=version == 2):
+        done = agreeing(function, calls, dynamic=False)
+    assert not done.count("auto_functionalized", "auto_functionalized_v2")
+    assert done.copies
 
 
 # --- what the record says ---

@@ -163,6 +163,15 @@ def slices_count_from_storage() -> bool:
     return found is not None and found[1] == 5
 
 
+def positions_survive_writes() -> bool:
+    """Whether ``auto_functionalized_v2`` tells where an argument lies in an input that was written before.
+
+    2.6 may count from where the input begins in its storage although the new value begins at its start, and then runs
+    the operator on other elements. 2.13 does not; versions between the two were not tried.
+    """
+    return tuple(int(part) for part in torch.__version__.split(".")[:2]) >= (2, 13)
+
+
 def is_run_and_save_rng_state(target: Any) -> bool:
     """True for the wrapper ``(op, *args) -> (state before, results)`` of operators that draw random numbers."""
     from torch._prims.rng_prims import run_and_save_rng_state

@@ -15,6 +15,7 @@ that writes its arguments: an operand that shares memory with what such an opera
 
 from __future__ import annotations
 
+import operator
 from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass, field
@@ -25,6 +26,7 @@ from torch import fx
 
 from torchair import _torch_compat
 from torchair._torch_compat import OpOverload
+from torchair.frontend.fake_values import OldValues
 from torchair.frontend.reinplace_memory import Memory, Write, fake, known_equal, same_elements, storage_of
 from torchair.frontend.reinplace_operators import copies_much, in_place_overload, scattered_view
 from torchair.frontend.reinplace_wrapped import Emitter, Wrapper
@@ -120,15 +122,47 @@ class _Reinplacing:
                     fx.map_arg(node.kwargs.get("_all_bases"), self.memory.pin)
         for _, update in self.memory.updates():
             self._follow(update)
+        if not _torch_compat.positions_survive_writes():
+            self._doubt_starts()
         with self.memory.evaluating():
             for node in nodes:
                 if self.memory.knows(node) and node not in opaque:
                     self._visit(node)
         if opaque:
-            _torch_compat.decompose_auto_functionalized(self.gm, opaque, self.memory.fake_mode)
+            self._take_apart(opaque)
         self.gm.graph.lint()
         self.gm.recompile()
         return self.record
+
+    def _doubt_starts(self) -> None:
+        """Forget where bases begin that are new values of inputs which begin elsewhere."""
+        origins: dict[fx.Node, fx.Node] = {}
+        for wrapper in self._starts:
+            for number, base in enumerate(wrapper.kwargs.get("_all_bases") or ()):  # type: ignore[arg-type]
+                if not isinstance(base, fx.Node) or wrapper not in self._on_path:
+                    continue
+                origin = _origin(base, origins)
+                if not known_equal(fake(origin).storage_offset(), fake(base).storage_offset()):
+                    self._starts[wrapper][number] = None
+
+    def _take_apart(self, wrappers: Collection[fx.Node]) -> None:
+        """Let PyTorch replace wrappers; the fake values that it computes are those of the graph before."""
+        before = OldValues.of(self.gm.graph)
+        _torch_compat.decompose_auto_functionalized(self.gm, wrappers, self.memory.fake_mode)
+        lines: dict[fx.Node | None, Any] = {}
+        last = None
+        for node in before.calls:
+            last = node if self.memory.knows(node) and node not in wrappers else last
+            if node in wrappers:
+                lines.setdefault(last, node.meta.get("stack_trace"))
+        for node in self.gm.graph.nodes:
+            if node in before.calls:
+                last = node
+                continue
+            node.meta.pop("val", None)
+            if lines.get(last) is not None:
+                node.meta.setdefault("stack_trace", lines[last])
+        before.renew(self.gm)
 
     def _follow(self, update: fx.Node) -> None:
         """Note the operators whose results end in an input, back to where the old value of the input is read."""
@@ -274,6 +308,24 @@ class _Reinplacing:
 
 def _is_wrapper(node: fx.Node) -> bool:
     return _torch_compat.is_auto_functionalized_v1(node.target) or _torch_compat.is_auto_functionalized_v2(node.target)
+
+
+def _origin(node: fx.Node, known: dict[fx.Node, fx.Node]) -> fx.Node:
+    """The tensor whose new value a value may be, before all writes."""
+    seen: list[fx.Node] = []
+    while node not in known:
+        seen.append(node)
+        before: Any = node.args[0] if node.op == "call_function" and node.args else None
+        if node.target is operator.getitem and isinstance(before, fx.Node) and _is_wrapper(before):
+            bases: Any = list(Wrapper.written(before))
+            position: Any = node.args[1]
+            before = bases[position - len(fake(before))] if -len(bases) <= position - len(fake(before)) else None
+        if not isinstance(before, fx.Node) or not isinstance(fake(before), torch.Tensor):
+            break
+        node = before
+    origin = known.get(node, node)
+    known.update(dict.fromkeys(seen, origin))
+    return origin
 
 
 def _can_write(node: fx.Node) -> bool:

@@ -171,7 +171,9 @@ class Memory:
                 self._given.setdefault(storage, []).append(node)
             if node.target is aten.as_strided.default:
                 self._strided.add(storage)
-        if node.target is aten.as_strided_scatter.default and isinstance(node.args[0], fx.Node):
+        if node.target in (aten.as_strided_scatter.default, aten.sym_storage_offset.default) and isinstance(
+            node.args[0], fx.Node
+        ):
             self._strided |= _storages(node.args[0])
         if node.op == "get_attr" and "val" not in node.meta:
             for user in node.users:

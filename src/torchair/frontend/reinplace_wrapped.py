@@ -18,7 +18,6 @@ from torchair import _torch_compat
 from torchair._torch_compat import OpOverload
 from torchair.errors import MutationError
 from torchair.frontend.reinplace_memory import Memory, fake, is_dense, known_equal, same_type, storage_of
-from torchair.frontend.reinplace_operators import scattered_view
 from torchair.frontend.source_lines import source_line
 
 __all__ = ["Base", "Emitter", "Wrapper"]
@@ -85,12 +84,9 @@ class Wrapper:
 
     @staticmethod
     def starts(node: fx.Node) -> list[Any]:
-        """Where the bases of a node begin in their storages; None where that is unknown.
-
-        To be asked before anything is changed.
-        """
+        """Where the bases of a node begin in their storages; to be asked before anything is changed."""
         bases: Any = node.kwargs.get("_all_bases") or []
-        return [None if base is None or _is_doubtful(base) else fake(base).storage_offset() for base in bases]
+        return [None if base is None else fake(base).storage_offset() for base in bases]
 
     @classmethod
     def of(cls, node: fx.Node, starts: Sequence[Any]) -> Wrapper | None:
@@ -99,7 +95,7 @@ class Wrapper:
         These are wrappers of higher-order operators, and of operators that fill their results (``out=``).
 
         Args:
-            starts: What :meth:`starts` returned.
+            starts: What :meth:`starts` returned, with None where PyTorch may have counted from elsewhere.
         """
         v2 = _torch_compat.is_auto_functionalized_v2(node.target)
         if not v2 and not _torch_compat.is_auto_functionalized_v1(node.target):
@@ -186,8 +182,8 @@ class Wrapper:
         start = self._starts[index]
         if start is None and (f"{prefix}_storage_offset" in kwargs or f"{prefix}_slice_dim" in kwargs):
             raise self._refusal(
-                f"it writes {base.argument!r}, a view of an input that begins inside its storage, which was written "
-                "as a whole before; PyTorch may count the position of the view from either place",
+                f"it writes {base.argument!r}, a view of an input that begins inside its storage, which was "
+                "written before; PyTorch may have counted the position of the view from another place",
                 f"Call the compiled function with a clone() of what {base.argument} is a view of.",
             )
         if f"{prefix}_storage_offset" in kwargs:
@@ -343,18 +339,6 @@ class Wrapper:
             )
 
 
-def _is_doubtful(base: fx.Node) -> bool:
-    """Whether it is unknown what positions in a base were counted from.
-
-    For a scatter into the whole of a tensor, 2.6 gives one start when it is traced first and another from its cache.
-    """
-    taken = scattered_view(base)
-    if taken is None or taken[2] is not aten.slice.Tensor:
-        return False
-    whole = fake(taken[0])
-    return same_type(whole, fake(taken[1])) and not known_equal(whole.storage_offset(), fake(base).storage_offset())
-
-
 @dataclass(slots=True)
 class Emitter:
     """Adds nodes before a node, with its metadata."""
@@ -388,6 +372,8 @@ class Emitter:
 
     def computed(self, function: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
         """A number made of two others."""
+        if isinstance(b, int) and b == 0 and function in (operator.add, operator.sub):
+            return a
         return function(a, b) if isinstance(a, int) and isinstance(b, int) else self.call(function, a, b)
 
     def difference(self, offset: Any, start: Any, original: fx.Node) -> Any:
