@@ -130,6 +130,17 @@ def test_a_file_in_place_of_the_folder(tmp_path: Path) -> None:
         cache_root(str(path))
 
 
+def test_without_a_home_directory_it_is_a_temporary_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    blocked = tmp_path / "home"
+    blocked.write_text("not a folder")
+    monkeypatch.setenv("HOME", str(blocked))
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    root = cache_root()
+    assert root.parent == tmp_path
+    assert root.name.startswith("torchair-")
+
+
 @pytest.mark.parametrize("name", ["../answer", "a b", "", "a;b"])
 def test_names_that_could_lead_elsewhere(name: str, compiler: Compiler, source: Path, tmp_path: Path) -> None:
     with pytest.raises(BuildError, match="A library has no usable name"):

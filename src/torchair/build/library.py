@@ -22,20 +22,31 @@ def cache_root(chosen: str | None = None) -> Path:
     """The folder for built libraries.
 
     Args:
-        chosen: The folder, as the variable ``TORCHAIR_CACHE_HOME`` says it; the user's cache folder when omitted.
+        chosen: The folder, as the variable ``TORCHAIR_CACHE_HOME`` says it; when omitted the user's cache folder, or,
+            where that cannot be used, one of the user's in the folder for temporary files.
 
     Raises:
         BuildError: It cannot be made, or another user may write into it: a library from there would run as this user.
     """
     if chosen:
-        root = Path(chosen)
-    else:
-        import platformdirs
+        return _checked(Path(chosen))
+    import platformdirs
 
-        root = Path(platformdirs.user_cache_dir("torchair", appauthor=False))
+    try:
+        return _checked(Path(platformdirs.user_cache_dir("torchair", appauthor=False)))
+    except BuildError as error:
+        # No home directory, or one that is only read: services and containers are run like that.
+        _log.info("%s", error)
+        owner = os.getuid() if hasattr(os, "getuid") else "user"
+        return _checked(Path(tempfile.gettempdir(), f"torchair-{owner}"))
+
+
+def _checked(root: Path) -> Path:
+    """The folder, made if need be, and ours alone to write into."""
     try:
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
         status = root.stat()
+        usable = os.access(root, os.W_OK | os.X_OK)
     except OSError as error:
         raise BuildError(
             "The cache folder cannot be used",
@@ -43,10 +54,16 @@ def cache_root(chosen: str | None = None) -> Path:
             fix="Name another folder: TORCHAIR_CACHE_HOME=/path/to/folder",
         ) from error
     foreign = hasattr(os, "getuid") and status.st_uid != os.getuid()
-    if foreign or stat.S_IMODE(status.st_mode) & (stat.S_IWGRP | stat.S_IWOTH):
+    if foreign or not usable or stat.S_IMODE(status.st_mode) & (stat.S_IWGRP | stat.S_IWOTH):
+        if foreign:
+            why = f"{root} belongs to another user"
+        elif not usable:
+            why = f"{root} cannot be written into"
+        else:
+            why = f"other users may write into {root}"
         raise BuildError(
             "The cache folder cannot be used",
-            why=f"{root} belongs to another user" if foreign else f"other users may write into {root}",
+            why=why,
             fix=f"chmod go-w {root}, or name another folder: TORCHAIR_CACHE_HOME=/path/to/folder",
         )
     return root
