@@ -260,6 +260,8 @@ class _Reinplacing:
         same = known_equal(fake(base).storage_offset(), fake(node).storage_offset())
         if same and not self.memory.is_given(base):
             return
+        if self.memory.counts_positions(node) and not isinstance(fake(node).storage_offset(), int):
+            return  # such a position cannot be given to the copy
         emitter = Emitter(self.memory, node)
         copy = emitter.copy(base, [node])
         if taken is None:

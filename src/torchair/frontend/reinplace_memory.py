@@ -138,6 +138,10 @@ class Memory:
         intermediates: Whether memory that the graph makes may be written.
         inputs: Whether inputs that the graph updates may be written before its end.
         regenerated: Positions of graph outputs that the caller takes from an input anyway.
+        fake_mode: The mode of the graph's fake tensors.
+
+    Of its own notes, ``_strided`` is the memory of which there are views that may reach beyond their operands, and
+    ``_counted`` that in which something counts positions from the start of the storage.
     """
 
     gm: fx.GraphModule
@@ -152,6 +156,7 @@ class Memory:
     _updates: dict[fx.Node, fx.Node] = field(default_factory=dict)
     _untouchable: dict[int, str] = field(default_factory=dict)
     _strided: set[int] = field(default_factory=set)
+    _counted: set[int] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         nodes = list(self.gm.graph.nodes)
@@ -171,10 +176,10 @@ class Memory:
                 self._given.setdefault(storage, []).append(node)
             if node.target is aten.as_strided.default:
                 self._strided.add(storage)
-        if node.target in (aten.as_strided_scatter.default, aten.sym_storage_offset.default) and isinstance(
-            node.args[0], fx.Node
-        ):
-            self._strided |= _storages(node.args[0])
+        if node.target is aten.as_strided_scatter.default:
+            self._strided |= _storages(node.args[0])  # type: ignore[arg-type]
+        if _counts_positions(node):
+            self._counted |= _storages(node.args[0])  # type: ignore[arg-type]
         if node.op == "get_attr" and "val" not in node.meta:
             for user in node.users:
                 if isinstance(user.target, OpOverload) and any(r.alias_info for r in user.target._schema.returns):
@@ -220,7 +225,7 @@ class Memory:
 
     def counts_positions(self, node: fx.Node) -> bool:
         """Whether something counts positions from the start of the storage of a tensor."""
-        return not _storages(node).isdisjoint(self._strided)
+        return not _storages(node).isdisjoint(self._counted)
 
     def updates(self) -> Iterable[tuple[fx.Node, fx.Node]]:
         """The inputs that the graph updates, each with the ``copy_`` that does it."""
@@ -395,7 +400,7 @@ class Memory:
         moved = not known_equal(fake(write.results[0]).storage_offset(), written.storage_offset())
         if storage is None:
             return "the new value is no strided tensor"
-        if moved and storage in self._strided:
+        if moved and storage in self._counted:
             return "as_strided counts from the start of its storage"
         for node in self._members.get(storage, ()):
             if node in renewed or node is write.node:
@@ -431,8 +436,9 @@ class Memory:
             members[node] = None
         for storage in old - {None}:
             self._members.pop(storage, None)  # type: ignore[arg-type]
-            if storage in self._strided:
-                self._strided.add(_storage(write.written))
+            for kind in (self._strided, self._counted):
+                if storage in kind:
+                    kind.add(_storage(write.written))
         if write.replaces:
             for result in write.results:
                 self.replace(result, write.written)
@@ -477,7 +483,7 @@ class Memory:
 
     def pin(self, node: fx.Node) -> None:
         """Say that something counts positions from the start of the storage of a tensor."""
-        self._strided |= _storages(node)
+        self._counted |= _storages(node)
 
     def add(self, node: fx.Node, position: int) -> None:
         """Take note of a node that was added at a position, and of what it reads (nothing, later than that)."""
@@ -485,6 +491,16 @@ class Memory:
         self._reads[node] = deque()
         for storage in _storages(node):
             self._members.setdefault(storage, {})[node] = None
+
+
+def _counts_positions(node: fx.Node) -> bool:
+    """Whether a node counts from the start of the storage of its first operand."""
+    if node.target is aten.sym_storage_offset.default:
+        return True
+    given = {aten.as_strided.default: 3, aten.as_strided_scatter.default: 4}.get(node.target)  # type: ignore[call-overload]
+    if given is None:
+        return False
+    return (len(node.args) > given and node.args[given] is not None) or node.kwargs.get("storage_offset") is not None
 
 
 def _storage(node: fx.Node) -> int:
