@@ -96,6 +96,10 @@ class InductorExecutable:
     def __init__(self, graph: Graph, inputs: Sequence[Any], fake_mode: Any, **settings: Any) -> None:
         self._name = graph.name
         self._where = _sources(graph)
+        if not all(value.type.is_static for value in graph.inputs):
+            # Entries of Inductor's cache on disk have guards that may name inputs of the graph they were made for, and
+            # raise KeyError in a graph with other names (2.13).
+            settings["fx_graph_cache"] = False
         # Backward graphs may be compiled outside Dynamo, in autograd's thread.
         with _torch_compat.compile_lock(), _torch_compat.inductor_settings(**_SETTINGS, **settings):
             try:
