@@ -53,9 +53,14 @@ def test_what_the_result_depends_on_is_in_the_key(compiler: Compiler, source: Pa
         build_library("answer", [source], compiler, [*FLAGS, "-O2"], cache_home=home),
         build_library("answer", [source], compiler, FLAGS, facts=["another torch"], cache_home=home),
     }
+    header = source.with_suffix(".h")
+    header.write_text("// one\n")
+    libraries.add(build_library("answer", [source], compiler, FLAGS, headers=[header], cache_home=home))
+    header.write_text("// another\n")
+    libraries.add(build_library("answer", [source], compiler, FLAGS, headers=[header], cache_home=home))
     source.write_text(SOURCE.replace("42", "43"))
     libraries.add(build_library("answer", [source], compiler, FLAGS, cache_home=home))
-    assert len(libraries) == 4
+    assert len(libraries) == 6
 
 
 def _build(arguments: tuple[str, str, Path]) -> str:

@@ -9,11 +9,13 @@ from typing import Any
 
 import pytest
 import torch
+from torch import fx
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from tests.capture.fake_device import FakeDevice, FakeStream
 from torchair import _torch_compat
-from torchair.capture.device_graph import DeviceCapture, device_module_of, has_device_graphs
+from torchair.capture.device_graph import DeviceCapture, has_device_graphs
+from torchair.capture.device_life_cycle import device_with_graphs
 from torchair.capture.device_memory import DevicePool
 from torchair.errors import CaptureError, ExecutionError
 
@@ -586,13 +588,24 @@ def test_random_operators_are_refused_where_graphs_would_repeat_them(device):
 # --- device modules ---
 
 
+def graph_of(*inputs: Any) -> fx.GraphModule:
+    """A graph with these values as inputs."""
+    graph = fx.Graph()
+    nodes = []
+    for i, value in enumerate(inputs):
+        nodes.append(graph.placeholder(f"x{i}"))
+        nodes[-1].meta["val"] = value
+    graph.output(tuple(nodes))
+    return fx.GraphModule({}, graph)
+
+
 def test_modules_with_graphs():
     assert has_device_graphs(torch.cuda)
     assert has_device_graphs(FakeDevice())
     assert not has_device_graphs(torch.cpu)
     assert not has_device_graphs(None)
-    assert device_module_of([1, fresh(2), torch.empty(2, device="meta")]) is None
+    assert device_with_graphs(graph_of(1, fresh(2))) is None
     fake = torch._subclasses.FakeTensorMode()
     with fake:
         on_device = torch.empty(2, device="cuda")
-    assert device_module_of([fresh(2), on_device]) is torch.cuda
+    assert device_with_graphs(graph_of(fresh(2), on_device)) == (torch.cuda, on_device.device)

@@ -18,7 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from tests.conformance.op_db import ENTRIES, dtypes_of
-from torchair.capture.record import _COPIES, _has_unreliable_strides, _out_variant
+from torchair.capture.operators import COPIES, cpu_out_variant, has_unreliable_strides
 
 
 class _Compare(TorchDispatchMode):
@@ -50,7 +50,7 @@ class _Compare(TorchDispatchMode):
     def _is_placed(func: Any) -> bool:
         if func.namespace != "aten" or func._schema.is_mutable or torch.Tag.nondeterministic_seeded in func.tags:
             return False
-        return func._schema.name in _COPIES or (_out_variant(func) is not None and not _has_unreliable_strides(func))
+        return func._schema.name in COPIES or (cpu_out_variant(func) is not None and not has_unreliable_strides(func))
 
 
 def _layout(tensor: torch.Tensor) -> Any:

@@ -1,4 +1,4 @@
-"""PyTorch's operator database through GE mode with the reference engine, against eager.
+"""PyTorch's operator database through GE mode with the reference engine and through capture mode, against eager.
 
 By default the first sample of one dtype of every entry; with ``-m slow`` up to twenty samples of two dtypes. Run one
 entry again: ``pytest tests/conformance/test_op_db.py -k "nn.functional.gelu"``.
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from tests.conformance.op_db import ENTRIES, Outcome, dtypes_of, run_entry
+from tests.conformance.op_db import CAPTURE, ENTRIES, Outcome, dtypes_of, run_entry
 from tests.conformance.op_db_rows import KNOWN_DIFFERENCES, LATER_DIFFERENCES, Row
 
 
@@ -24,24 +24,33 @@ def _judge(name: str, outcome: Outcome, rows: Mapping[str, Row]) -> None:
     assert outcome.status == "pass", outcome.reason
 
 
+#: Each way to run a graph, and what is known to differ there: always, and with more samples.
+WAYS: Mapping[str, tuple[Mapping[str, Row], Mapping[str, Row]]] = {
+    "reference": (KNOWN_DIFFERENCES, {**KNOWN_DIFFERENCES, **LATER_DIFFERENCES}),
+    CAPTURE: ({}, {}),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", sorted(ENTRIES))
-def test_agrees_with_eager(name: str) -> None:
+def test_agrees_with_eager(name: str, way: str) -> None:
     op = ENTRIES[name]
     dtypes = dtypes_of(op)
     if not dtypes:
         pytest.skip("PyTorch has no CPU kernel for it")
-    _judge(name, run_entry(op, dtypes[0]), KNOWN_DIFFERENCES)
+    _judge(name, run_entry(op, dtypes[0], engine=way), WAYS[way][0])
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("which", [0, 1], ids=["first-dtype", "second-dtype"])
 @pytest.mark.parametrize("name", sorted(ENTRIES))
-def test_agrees_with_eager_on_more_samples(name: str, which: int) -> None:
+def test_agrees_with_eager_on_more_samples(name: str, which: int, way: str) -> None:
     op = ENTRIES[name]
     dtypes = dtypes_of(op)
     if which >= len(dtypes):
         pytest.skip("no further dtype on the CPU")
-    _judge(name, run_entry(op, dtypes[which], max_samples=20), {**KNOWN_DIFFERENCES, **LATER_DIFFERENCES})
+    _judge(name, run_entry(op, dtypes[which], engine=way, max_samples=20), WAYS[way][1])
 
 
 def test_database_is_the_one_that_rows_were_written_for() -> None:

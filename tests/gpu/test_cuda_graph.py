@@ -14,7 +14,7 @@ import torch
 from torch import nn
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from torchair.capture.device_graph import DeviceCapture, device_module_of
+from torchair.capture.device_graph import DeviceCapture
 from torchair.capture.device_memory import DevicePool
 from torchair.errors import CaptureError
 
@@ -167,10 +167,6 @@ def test_training():
 
 
 # --- the capture itself ---
-
-
-def test_the_module_of_cuda_tensors():
-    assert device_module_of([1, torch.zeros(1), fresh(1)]) is torch.cuda
 
 
 def test_capture_has_no_effect():

@@ -193,6 +193,7 @@ def is_with_effects(target: Any) -> bool:
     return target is with_effects
 
 
+@functools.cache
 def native_out_variant(overload: OpOverload) -> OpOverload | None:
     """The overload that writes into given tensors, where PyTorch has one that was written, not generated.
 

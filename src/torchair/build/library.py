@@ -48,11 +48,7 @@ def _checked(root: Path) -> Path:
         status = root.stat()
         usable = os.access(root, os.W_OK | os.X_OK)
     except OSError as error:
-        raise BuildError(
-            "The cache folder cannot be used",
-            why=str(error),
-            fix="Name another folder: TORCHAIR_CACHE_HOME=/path/to/folder",
-        ) from error
+        raise _unusable(str(error)) from error
     foreign = hasattr(os, "getuid") and status.st_uid != os.getuid()
     if foreign or not usable or stat.S_IMODE(status.st_mode) & (stat.S_IWGRP | stat.S_IWOTH):
         if foreign:
@@ -61,12 +57,16 @@ def _checked(root: Path) -> Path:
             why = f"{root} cannot be written into"
         else:
             why = f"other users may write into {root}"
-        raise BuildError(
-            "The cache folder cannot be used",
-            why=why,
-            fix=f"chmod go-w {root}, or name another folder: TORCHAIR_CACHE_HOME=/path/to/folder",
-        )
+        raise _unusable(why, f"chmod go-w {root}, or name")
     return root
+
+
+def _unusable(why: str, fix: str = "Name") -> BuildError:
+    return BuildError(
+        "The cache folder cannot be used",
+        why=why,
+        fix=f"{fix} another folder: TORCHAIR_CACHE_HOME=/path/to/folder",
+    )
 
 
 def build_library(
@@ -75,6 +75,7 @@ def build_library(
     compiler: Compiler,
     flags: Sequence[str],
     *,
+    headers: Sequence[Path] = (),
     facts: Sequence[str] = (),
     cache_home: str | None = None,
 ) -> Path:
@@ -82,6 +83,7 @@ def build_library(
 
     Args:
         name: Name of the library; letters, digits and underscores.
+        headers: What the sources include; part of the key.
         facts: What else the result depends on (the version of torch, say); part of the key.
         cache_home: See :func:`cache_root`.
 
@@ -96,7 +98,7 @@ def build_library(
         *compiler.command,
         *flags,
         *facts,
-        *(s.read_text(encoding="utf-8") for s in sources),
+        *(s.read_text(encoding="utf-8") for s in (*sources, *headers)),
     ):
         digest.update(part.encode())
         digest.update(b"\0")
@@ -116,9 +118,5 @@ def build_library(
                     compiler.compile(sources, made, flags)
                     made.replace(library)  # whoever sees the file sees all of it
     except OSError as error:
-        raise BuildError(
-            "The cache folder cannot be used",
-            why=str(error),
-            fix="Name another folder: TORCHAIR_CACHE_HOME=/path/to/folder",
-        ) from error
+        raise _unusable(str(error)) from error
     return library

@@ -13,7 +13,6 @@ import threading
 import warnings
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
-from types import ModuleType
 from typing import Any
 
 import torch
@@ -33,7 +32,7 @@ from torchair.capture.device_memory import (
 from torchair.errors import CaptureError, ExecutionError
 from torchair.frontend.source_lines import source_line
 
-__all__ = ["DeviceCapture", "device_module_of", "has_device_graphs"]
+__all__ = ["DeviceCapture", "has_device_graphs"]
 
 #: Only one capture may be under way in a process.
 _capturing = threading.RLock()
@@ -46,16 +45,6 @@ def has_device_graphs(module: Any) -> bool:
     """Whether a device module offers graphs as ``torch.cuda`` does."""
     parts = (getattr(module, "graph", None), getattr(module, "graph_pool_handle", None), _graph_class(module))
     return all(callable(part) for part in parts)
-
-
-def device_module_of(inputs: Sequence[Any]) -> ModuleType | None:
-    """The module of the first input's device that has graphs; None where all inputs lie on devices without them."""
-    for value in inputs:
-        if isinstance(value, torch.Tensor) and value.device.type not in ("cpu", "meta"):
-            module = getattr(torch, value.device.type, None)
-            if has_device_graphs(module):
-                return module
-    return None
 
 
 def _graph_class(module: Any) -> Any:

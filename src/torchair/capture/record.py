@@ -18,11 +18,28 @@ from torch import fx
 
 from torchair import _torch_compat
 from torchair._torch_compat import OpOverload
-from torchair.capture.values import Numbers, aliases_arguments, call_arguments, tensor_leaves, written_arguments
+from torchair.capture.operators import (
+    ALLOCATIONS,
+    COPIES,
+    cpu_out_variant,
+    has_effect,
+    has_unreliable_strides,
+    is_symbolic_query,
+)
+from torchair.capture.values import (
+    Numbers,
+    aliases_arguments,
+    call_arguments,
+    is_contiguous,
+    is_dense,
+    is_dense_cpu,
+    tensor_leaves,
+    written_arguments,
+)
 from torchair.frontend.aliasing import counts_from_storage
 from torchair.frontend.source_lines import source_line
 from torchair.runtime.memory import Lifetime, plan_offsets
-from torchair.runtime.plan import Buffer, Call, Callback, Item, Launch, Plan, Slot, Step
+from torchair.runtime.plan import Buffer, Call, Callback, Item, Launch, Plan, Slot, Step, slots_in
 
 __all__ = ["Recorder", "record"]
 
@@ -30,40 +47,6 @@ aten = torch.ops.aten
 
 #: What stands in ``meta["val"]`` of a node whose value is a number.
 _NUMBERS: Any = torch.SymInt | torch.SymFloat | torch.SymBool | int | float | bool
-
-#: Operators that only allocate: as a buffer they need no launch.
-_ALLOCATIONS = frozenset(
-    {
-        "aten::empty",
-        "aten::empty_strided",
-        "aten::empty_like",
-        "aten::new_empty",
-        "aten::new_empty_strided",
-        "aten::empty_permuted",
-    }
-)
-
-#: Operators whose fake kernels give the results other strides than the real ones for some strides of the arguments
-#: (transposed, broadcast). What runs on a plan must have eager's strides, so there these operators, and those that read
-#: their results, allocate what they return.
-#: ``tests/capture/test_fake_strides.py`` looks for more.
-UNRELIABLE_STRIDES = frozenset(
-    {
-        "aten::copysign",
-        "aten::div.Tensor_mode",
-        "aten::floor_divide",
-        "aten::log_sigmoid_forward",
-        "aten::max_unpool2d",
-        "aten::native_batch_norm",
-        "aten::_native_batch_norm_legit",
-        "aten::_native_batch_norm_legit_no_training",
-        "aten::special_xlog1py",
-        "aten::xlogy",
-    }
-)
-
-#: Copies, whose ``out=`` overloads are generated: into a buffer they are ``copy_``.
-_COPIES = frozenset({"aten::clone", "aten::_to_copy", "aten::lift_fresh_copy"})
 
 
 @dataclass(slots=True)
@@ -98,13 +81,11 @@ class Recorder:
     static_inputs: Collection[int] = ()
     static_outputs: bool = False
     _nodes: list[fx.Node] = field(default_factory=list)
-    _position: dict[fx.Node, int] = field(default_factory=dict)
     _roots_of: dict[fx.Node, frozenset[fx.Node]] = field(default_factory=dict)
     _outputs: tuple[Any, ...] = ()
 
     def __post_init__(self) -> None:
         self._nodes = [n for n in self.gm.graph.nodes if n.op != "output"]
-        self._position = {n: i for i, n in enumerate(self._nodes)}
         (returned,) = next(n for n in self.gm.graph.nodes if n.op == "output").args
         self._outputs = tuple(returned) if isinstance(returned, list | tuple) else (returned,)
         for node in self._nodes:
@@ -193,7 +174,7 @@ class _Recording:
                 self._node(node)
         outputs = [self._output(o) for o in self._graph._outputs]
         buffers, arena_bytes, static_bytes = self._place()
-        watched = sorted({s for view in self._kept_views for s in _slots_of(view) if s < len(inputs)})
+        watched = sorted({s for view in self._kept_views for s in view.reads if s < len(inputs)})
         return Plan(
             slots=self._count,
             inputs=len(inputs),
@@ -221,7 +202,7 @@ class _Recording:
         }
         for node, slot in self._slots.items():
             tensor: Any = node.meta.get("val")
-            if slot in self._held or not _is_dense_cpu(tensor) or not changed.isdisjoint(self._graph._roots_of[node]):
+            if slot in self._held or not is_dense_cpu(tensor) or not changed.isdisjoint(self._graph._roots_of[node]):
                 continue
             sizes, strides = self._numbers.all(tensor.shape), self._numbers.all(tensor.stride())
             if sizes is not None and strides is not None:
@@ -268,7 +249,7 @@ class _Recording:
             if all(sum(n != 1 for n in shape) < 2 for shape in shapes):
                 continue
             op = node.target
-            unreliable = isinstance(op, OpOverload) and _has_unreliable_strides(op)
+            unreliable = isinstance(op, OpOverload) and has_unreliable_strides(op)
             if not self._unsettled.isdisjoint(node.all_input_nodes) or (unreliable and not self._is_plain(node)):
                 self._unsettled.add(node)
 
@@ -282,7 +263,7 @@ class _Recording:
                 if tensor.dim() < 2:
                     continue
                 sizes, strides = self._numbers.all(tensor.shape), self._numbers.all(tensor.stride())
-                if sizes is None or strides is None or not _is_contiguous(sizes, strides):
+                if sizes is None or strides is None or not is_contiguous(sizes, strides):
                     return False
                 shapes.add(sizes)
         return len(shapes) <= 1
@@ -296,23 +277,23 @@ class _Recording:
         if not results or not all(self._is_plannable(r) for r in results):
             return False, None
         if node in self._unsettled or not all(
-            _is_dense_cpu(t) for used in node.all_input_nodes for t in tensor_leaves(used.meta.get("val"))
+            is_dense_cpu(t) for used in node.all_input_nodes for t in tensor_leaves(used.meta.get("val"))
         ):
             return False, None
-        if op._schema.name in _ALLOCATIONS:
+        if op._schema.name in ALLOCATIONS:
             return True, None
-        if op._schema.name in _COPIES:
+        if op._schema.name in COPIES:
             return True, None
         if op.namespace != "aten" or len(op._schema.returns) != len(results):  # a list of results has no place
             return False, None
-        out = _out_variant(op)
+        out = cpu_out_variant(op)
         return out is not None, out
 
     def _is_plannable(self, tensor: Any) -> bool:
-        if not _is_dense_cpu(tensor) or tensor.is_conj() or tensor.is_neg() or tensor.is_quantized:
+        if not is_dense_cpu(tensor) or tensor.is_conj() or tensor.is_neg() or tensor.is_quantized:
             return False
         sizes, strides = self._numbers.all(tensor.shape), self._numbers.all(tensor.stride())
-        return sizes is not None and strides is not None and _is_dense(sizes, strides)
+        return sizes is not None and strides is not None and is_dense(sizes, strides)
 
     def _place(self) -> tuple[list[Buffer], int, int]:
         """Offsets of the buffers."""
@@ -362,7 +343,7 @@ class _Recording:
             return
         if node.target is operator.getitem:
             self._item(node)
-        elif isinstance(node.target, OpOverload) and not _is_symbolic_query(node.target):
+        elif isinstance(node.target, OpOverload) and not is_symbolic_query(node.target):
             self._call(node, node.target)
         else:
             self._python(node)
@@ -372,7 +353,7 @@ class _Recording:
         numbers: Any = torch.SymInt | torch.SymFloat | torch.SymBool
         if node.op != "placeholder":  # an input that is a plain number is what each call passes
             numbers = numbers | int | float | bool
-        return isinstance(value, numbers) and self._numbers.value(value) is not None and not _has_effect(node)
+        return isinstance(value, numbers) and self._numbers.value(value) is not None and not has_effect(node)
 
     def _argument(self, value: Any) -> Any:
         """An argument of a call as the plan says it."""
@@ -406,7 +387,7 @@ class _Recording:
         if written:
             self._writing(node, op, args, written)
             return
-        slots = [a.index for a in _flat(args) if isinstance(a, Slot)]
+        slots = slots_in(args)
         shared = [] if node in self._returned else shared  # each run returns tensors of its own
         if shared and slots and all(s in self._held for s in slots):
             view = self._results(node, op, args)
@@ -433,7 +414,7 @@ class _Recording:
             self._slots[node] = slots[0]
         if root.out is not None:
             self._step(Call(root.out, (*args, *(Slot(s) for s in slots)), (), may_alias=True), node)
-        elif op._schema.name in _COPIES:
+        elif op._schema.name in COPIES:
             self._step(Call(aten.copy_.default, (Slot(slots[0]), args[0], False), (), may_alias=True), node)
 
     def _writing(self, node: fx.Node, op: OpOverload, args: list[Any], written: Sequence[int]) -> None:
@@ -531,7 +512,7 @@ class _Recording:
     def _with_releases(self, outputs: Sequence[int]) -> list[Step]:
         last: dict[int, int] = {}
         for i, (launch, _, _) in enumerate(self._steps):
-            for slot in (*_slots_of(launch), *_results_of(launch)):
+            for slot in (*launch.reads, *launch.writes):
                 if slot >= 0:
                     last[slot] = i
         stay = {*outputs, *self._held, *self._kept}
@@ -560,70 +541,7 @@ def _python_call(node: fx.Node, arguments: Mapping[fx.Node, Any], several: bool)
     return run
 
 
-def _flat(args: Sequence[Any]) -> list[Any]:
-    return [leaf for a in args for leaf in (_flat(a) if isinstance(a, list | tuple) else [a])]
-
-
-def _slots_of(launch: Launch) -> list[int]:
-    if isinstance(launch, Call):
-        return [a.index for a in _flat(launch.args) if isinstance(a, Slot)]
-    return [launch.container] if isinstance(launch, Item) else list(launch.args)
-
-
-def _results_of(launch: Launch) -> Sequence[int]:
-    return (launch.result,) if isinstance(launch, Item) else launch.results
-
-
 def _target(node: fx.Node) -> str:
     return (
         str(node.target) if isinstance(node.target, OpOverload) else getattr(node.target, "__name__", str(node.target))
     )
-
-
-def _has_unreliable_strides(op: OpOverload) -> bool:
-    name = op._schema.name
-    return name in UNRELIABLE_STRIDES or f"{name}.{op._schema.overload_name}" in UNRELIABLE_STRIDES
-
-
-def _is_symbolic_query(op: OpOverload) -> bool:
-    """Sizes, strides and offsets as numbers: Python has them, the dispatcher has no kernel for real tensors."""
-    return op._schema.name in ("aten::sym_size", "aten::sym_stride", "aten::sym_storage_offset", "aten::sym_numel")
-
-
-def _has_effect(node: fx.Node) -> bool:
-    return isinstance(node.target, OpOverload) and (node.target._schema.is_mutable or node.is_impure())
-
-
-def _is_dense_cpu(tensor: Any) -> bool:
-    return isinstance(tensor, torch.Tensor) and tensor.device.type == "cpu" and tensor.layout is torch.strided
-
-
-def _is_dense(sizes: Sequence[int], strides: Sequence[int]) -> bool:
-    """Whether elements fill their memory without gaps and overlaps."""
-    expected = 1
-    for size, stride in sorted(zip(sizes, strides, strict=True), key=operator.itemgetter(1, 0)):
-        if size == 1:
-            continue
-        if stride != expected:
-            return 0 in sizes
-        expected *= size
-    return True
-
-
-def _is_contiguous(sizes: Sequence[int], strides: Sequence[int]) -> bool:
-    expected = 1
-    for size, stride in zip(reversed(sizes), reversed(strides), strict=True):
-        if size != 1 and stride != expected:
-            return False
-        expected *= max(size, 1)
-    return True
-
-
-_out_variants: dict[OpOverload, OpOverload | None] = {}
-
-
-def _out_variant(op: OpOverload) -> OpOverload | None:
-    if op not in _out_variants:
-        found = _torch_compat.native_out_variant(op)
-        _out_variants[op] = found if found is not None and _torch_compat.has_kernel(found, "CPU") else None
-    return _out_variants[op]

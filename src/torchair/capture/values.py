@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,6 +19,9 @@ __all__ = [
     "Numbers",
     "aliases_arguments",
     "call_arguments",
+    "is_contiguous",
+    "is_dense",
+    "is_dense_cpu",
     "key_sources",
     "key_symbols",
     "tensor_leaves",
@@ -177,3 +181,30 @@ def aliases_arguments(op: OpOverload) -> list[int]:
         if a.alias_info is not None
         and (labels & set(a.alias_info.before_set) or (lists and "*" in a.alias_info.after_set))
     ]
+
+
+def is_dense_cpu(tensor: Any) -> bool:
+    """Whether a value is a strided tensor on the CPU."""
+    return isinstance(tensor, torch.Tensor) and tensor.device.type == "cpu" and tensor.layout is torch.strided
+
+
+def is_dense(sizes: Sequence[int], strides: Sequence[int]) -> bool:
+    """Whether elements fill their memory without gaps and overlaps."""
+    expected = 1
+    for size, stride in sorted(zip(sizes, strides, strict=True), key=operator.itemgetter(1, 0)):
+        if size == 1:
+            continue
+        if stride != expected:
+            return 0 in sizes
+        expected *= size
+    return True
+
+
+def is_contiguous(sizes: Sequence[int], strides: Sequence[int]) -> bool:
+    """Whether elements lie in the order of their indices, without gaps."""
+    expected = 1
+    for size, stride in zip(reversed(sizes), reversed(strides), strict=True):
+        if size != 1 and stride != expected:
+            return False
+        expected *= max(size, 1)
+    return True

@@ -112,6 +112,56 @@ class ReplacementRegistry:
             )
         self._replacements[key] = replacement
 
+    def register_replacement(
+        self,
+        search_fn: Callable[..., Any],
+        replace_fn: Callable[..., Any],
+        example_inputs: Sequence[Any],
+        trace_fn: Callable[..., fx.GraphModule] | None = None,
+        extra_check: Callable[[Any], bool] = _always,
+        search_fn_pattern: Any = None,
+        scalar_workaround: Mapping[str, float | int] | None = None,
+        skip_duplicates: bool = False,
+    ) -> None:
+        """Replace what ``search_fn`` computes by ``replace_fn``, in graphs that are compiled from now on.
+
+        ``torchair.register_replacement`` is for graphs of GE mode, ``npugraph_ex.register_replacement`` for captured
+        ones. Both functions take the same arguments, and are traced with example inputs, of which types and ranks
+        matter, and neither contents nor exact sizes.
+
+        Args:
+            search_fn: Computes the pattern to look for.
+            replace_fn: Computes the same in another way.
+            example_inputs: A tensor for each parameter of ``search_fn`` that is not in ``scalar_workaround``; made
+                under ``FakeTensorMode``, or real ones, whose contents are not read.
+            trace_fn: ``(function, inputs) -> GraphModule``; by default the functions are traced with the operators and
+                decompositions of the mode.
+            extra_check: ``(match) -> bool`` on each match; ``match.kwargs["x"].meta["val"]`` is the type of the
+                argument.
+            search_fn_pattern: A ``PatternExpr`` of ``torch._inductor.pattern_matcher`` to look for; then ``search_fn``
+                only names the parameters.
+            scalar_workaround: Values for parameters that are numbers, each a different one that does not occur
+                otherwise in the pattern: ``{"eps": 1e-6}``. A match binds them to the number in the graph.
+            skip_duplicates: Do nothing if the same pattern is registered already; by default that is an error.
+
+        Raises:
+            ReplacementError: The replacement cannot work; the text says why.
+            ArgumentTypeError: An argument is of the wrong type.
+
+        Example:
+            >>> def search(x, y):
+            ...     return torch.relu(x + y)
+            >>> def replace(x, y):
+            ...     return torch.ops.my_ops.add_relu(x, y)
+            >>> with torch._subclasses.FakeTensorMode():
+            ...     x = torch.empty(4, 4)
+            >>> torchair.register_replacement(search, replace, [x, x])
+        """
+        made = _made(
+            search_fn, replace_fn, example_inputs, trace_fn, extra_check, search_fn_pattern, scalar_workaround or {}
+        )
+        self.register(made, skip_duplicates=skip_duplicates)
+
 
 #: Mode -> the registry of the package that has it.
 replacements: Mapping[str, ReplacementRegistry] = {
@@ -119,73 +169,8 @@ replacements: Mapping[str, ReplacementRegistry] = {
     "capture": ReplacementRegistry("npugraph_ex"),
 }
 
-
-def register_replacement(
-    search_fn: Callable[..., Any],
-    replace_fn: Callable[..., Any],
-    example_inputs: Sequence[Any],
-    trace_fn: Callable[..., fx.GraphModule] | None = None,
-    extra_check: Callable[[Any], bool] = _always,
-    search_fn_pattern: Any = None,
-    scalar_workaround: Mapping[str, float | int] | None = None,
-    skip_duplicates: bool = False,
-) -> None:
-    """Replace what ``search_fn`` computes by ``replace_fn``, in graphs of GE mode that are compiled from now on.
-
-    Both functions take the same arguments, and are traced with example inputs, of which types and ranks matter, and
-    neither contents nor exact sizes.
-
-    Args:
-        search_fn: Computes the pattern to look for.
-        replace_fn: Computes the same in another way.
-        example_inputs: A tensor for each parameter of ``search_fn`` that is not in ``scalar_workaround``; made under
-            ``FakeTensorMode``, or real ones, whose contents are not read.
-        trace_fn: ``(function, inputs) -> GraphModule``; by default the functions are traced with the operators and
-            decompositions of the mode.
-        extra_check: ``(match) -> bool`` on each match; ``match.kwargs["x"].meta["val"]`` is the type of the argument.
-        search_fn_pattern: A ``PatternExpr`` of ``torch._inductor.pattern_matcher`` to look for; then ``search_fn`` only
-            names the parameters.
-        scalar_workaround: Values for parameters that are numbers, each a different one that does not occur otherwise
-            in the pattern: ``{"eps": 1e-6}``. A match binds them to the number in the graph.
-        skip_duplicates: Do nothing if the same pattern is registered already; by default that is an error.
-
-    Raises:
-        ReplacementError: The replacement cannot work; the text says why.
-        ArgumentTypeError: An argument is of the wrong type.
-
-    Example:
-        >>> def search(x, y):
-        ...     return torch.relu(x + y)
-        >>> def replace(x, y):
-        ...     return torch.ops.my_ops.add_relu(x, y)
-        >>> with torch._subclasses.FakeTensorMode():
-        ...     x = torch.empty(4, 4)
-        >>> torchair.register_replacement(search, replace, [x, x])
-    """
-    made = _made(
-        search_fn, replace_fn, example_inputs, trace_fn, extra_check, search_fn_pattern, scalar_workaround or {}
-    )
-    replacements["ge"].register(made, skip_duplicates=skip_duplicates)
-
-
-def register_capture_replacement(
-    search_fn: Callable[..., Any],
-    replace_fn: Callable[..., Any],
-    example_inputs: Sequence[Any],
-    trace_fn: Callable[..., fx.GraphModule] | None = None,
-    extra_check: Callable[[Any], bool] = _always,
-    search_fn_pattern: Any = None,
-    scalar_workaround: Mapping[str, float | int] | None = None,
-    skip_duplicates: bool = False,
-) -> None:
-    """Replace what ``search_fn`` computes by ``replace_fn``, in graphs of capture mode that are compiled from now on.
-
-    Arguments and errors as of :func:`torchair.register_replacement`.
-    """
-    made = _made(
-        search_fn, replace_fn, example_inputs, trace_fn, extra_check, search_fn_pattern, scalar_workaround or {}
-    )
-    replacements["capture"].register(made, skip_duplicates=skip_duplicates)
+register_replacement = replacements["ge"].register_replacement
+register_capture_replacement = replacements["capture"].register_replacement
 
 
 def _made(search: Any, replace: Any, inputs: Any, trace: Any, check: Any, pattern: Any, scalars: Any) -> Replacement:

@@ -67,8 +67,16 @@ def _build(compiler: Compiler, flags: Sequence[str], cache_home: str | None) -> 
 
 def _load_library(compiler: Compiler, flags: Sequence[str], cache_home: str | None) -> ModuleType:
     facts = _torch_compat.extension_facts()
-    source = Path(__file__).with_name("plan.cpp")
-    library = build_library(_NAME, [source], compiler, flags, facts=facts, cache_home=cache_home)
+    folder = Path(__file__).parent
+    library = build_library(
+        _NAME,
+        [folder / "plan.cpp"],
+        compiler,
+        flags,
+        headers=sorted(folder.glob("*.h")),
+        facts=facts,
+        cache_home=cache_home,
+    )
     loader = importlib.machinery.ExtensionFileLoader(_NAME, str(library))
     spec = importlib.util.spec_from_file_location(_NAME, library, loader=loader)
     assert spec is not None

@@ -1,9 +1,12 @@
 // The C++ core of runtime.Plan: a list of launches over slots, run without Python between them.
 //
-// Built by runtime/extension.py, filled by runtime/plan.py. It knows tensors and dispatcher operators; it knows no graph.
+// Built by runtime/extension.py, filled by runtime/instance.py. It knows tensors and dispatcher operators; it knows no graph.
 //
 // A slot is an IValue. Some are *held*: constants, memory of the arena, and views of those; they are set once. The others
 // live during one run: inputs, and results of launches; each is dropped after the launch that reads it last.
+
+#include "arena.h"
+#include "elementwise.h"
 
 #include <torch/csrc/Dtype.h>
 #include <torch/csrc/Exceptions.h>
@@ -14,15 +17,7 @@
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ScalarOps.h>
 #include <ATen/ops/clone.h>
-#include <ATen/TensorIterator.h>
-#ifndef TORCHAIR_WITHOUT_KERNELS
-#include <ATen/native/Activation.h>
-#include <ATen/native/BinaryOps.h>
-#include <ATen/native/TensorCompare.h>
-#include <ATen/native/UnaryOps.h>
-#endif
 #include <ATen/ops/empty_strided.h>
-#include <c10/core/CPUAllocator.h>
 #include <c10/core/InferenceMode.h>
 #include <c10/core/impl/TorchDispatchModeTLS.h>
 
@@ -31,7 +26,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -39,6 +33,7 @@
 namespace py = pybind11;
 using c10::IValue;
 using Stack = std::vector<IValue>;
+using namespace torchair;
 
 // Declared here as in torch/csrc/jit/python/pybind_utils.h, which takes half a minute to compile.
 namespace torch::jit {
@@ -71,172 +66,11 @@ struct PythonObject final : c10::ivalue::PyObjectHolder {
   PyObject* object_;
 };
 
-// Memory that the intermediate values of plans share, one run at a time. It grows by taking other memory for the same
-// storage, so tensors that were made over it stay valid.
-class Arena {
- public:
-  Arena()
-      : storage_(c10::make_intrusive<c10::StorageImpl>(
-            c10::StorageImpl::use_byte_size_t(), 0, c10::GetCPUAllocator()->allocate(0), c10::GetCPUAllocator(),
-            /*resizable=*/false)) {}
-
-  void reserve(size_t bytes) {
-    if (bytes > storage_.nbytes()) {
-      auto* storage = storage_.unsafeGetStorageImpl();
-      storage->set_data_ptr(c10::DataPtr());  // give the old memory back first: the peak is the larger, not the sum
-      storage->set_nbytes(0);
-      storage->set_data_ptr(c10::GetCPUAllocator()->allocate(bytes));
-      storage->set_nbytes(bytes);
-      ++generation_;
-    }
-  }
-
-  at::Tensor tensor(at::ScalarType dtype, int64_t offset_bytes, const std::vector<int64_t>& sizes,
-                    const std::vector<int64_t>& strides) const {
-    c10::InferenceMode normal(false);
-    const auto meta = c10::scalarTypeToTypeMeta(dtype);
-    TORCH_CHECK(offset_bytes % static_cast<int64_t>(meta.itemsize()) == 0, "an offset is not aligned");
-    auto result = at::detail::make_tensor<c10::TensorImpl>(
-        c10::Storage(storage_), c10::DispatchKeySet({c10::DispatchKey::CPU, c10::DispatchKey::ADInplaceOrView}), meta);
-    auto* impl = result.unsafeGetTensorImpl();
-    impl->set_sizes_and_strides(sizes, strides, offset_bytes / static_cast<int64_t>(meta.itemsize()));
-    return result;
-  }
-
-  size_t nbytes() const { return storage_.nbytes(); }
-  // What Python knows as `UntypedStorage._cdata`.
-  intptr_t storage_id() const { return reinterpret_cast<intptr_t>(storage_.unsafeGetStorageImpl()); }
-  // Changes whenever some arena moves: one launch may have operands in several.
-  static int64_t generation() { return generation_; }
-  const c10::StorageImpl* storage() const { return storage_.unsafeGetStorageImpl(); }
-
- private:
-  c10::Storage storage_;
-  static inline std::atomic<int64_t> generation_{0};
-};
-
 // One argument whose elements come from slots and constants.
 struct ListPatch {
   uint32_t position;
   c10::TypePtr element_type;
   std::vector<std::pair<int32_t, IValue>> elements;  // slot, or -1 and the constant
-};
-
-// What the fake tensor of a slot promises.
-struct Spec {
-  at::ScalarType dtype;
-  std::vector<int64_t> sizes;
-  std::vector<int64_t> strides;
-
-  bool fits(const at::Tensor& tensor) const {
-    return tensor.defined() && tensor.scalar_type() == dtype && tensor.layout() == c10::kStrided && tensor.is_cpu() &&
-        !tensor.is_conj() && !tensor.is_neg() && !tensor._is_zerotensor() && tensor.sizes() == at::IntArrayRef(sizes) &&
-        tensor.strides() == at::IntArrayRef(strides);
-  }
-};
-
-// Elementwise kernels of ATen that a launch calls without the dispatcher, over an iterator that is built once. They are
-// the kernels that eager mode calls, so results are the same bits.
-struct Elementwise {
-  enum class Form : uint8_t { Unary, UnaryFloat, Binary, BinaryFloat, BinaryAlpha, UnaryScalar };
-  const char* name;
-  Form form;
-  void (*run)(at::TensorIteratorBase&, const at::Scalar&);
-};
-
-#ifdef TORCHAIR_WITHOUT_KERNELS  // a build of torch whose kernels cannot be linked to: every launch goes through the dispatcher
-const Elementwise* find_elementwise(std::string_view /*unused*/) { return nullptr; }
-#else
-template <auto& stub>
-void with_iterator(at::TensorIteratorBase& iterator, const at::Scalar& /*unused*/) {
-  stub(c10::kCPU, iterator);
-}
-
-template <auto& stub>
-void with_scalar(at::TensorIteratorBase& iterator, const at::Scalar& scalar) {
-  stub(c10::kCPU, iterator, scalar);
-}
-
-void subtract(at::TensorIteratorBase& iterator, const at::Scalar& alpha) {
-  at::native::add_stub(c10::kCPU, iterator, -alpha);
-}
-
-const Elementwise* find_elementwise(std::string_view name) {
-  using namespace at::native;
-  using Form = Elementwise::Form;
-  static const Elementwise all[] = {
-      {"aten::add", Form::BinaryAlpha, with_scalar<add_stub>},
-      {"aten::sub", Form::BinaryAlpha, subtract},
-      {"aten::mul", Form::Binary, with_iterator<mul_stub>},
-      {"aten::div", Form::BinaryFloat, with_iterator<div_true_stub>},
-      {"aten::maximum", Form::Binary, with_iterator<maximum_stub>},
-      {"aten::minimum", Form::Binary, with_iterator<minimum_stub>},
-      {"aten::clamp_min", Form::UnaryScalar, with_scalar<clamp_min_scalar_stub>},
-      {"aten::clamp_max", Form::UnaryScalar, with_scalar<clamp_max_scalar_stub>},
-      {"aten::abs", Form::Unary, with_iterator<abs_stub>},
-      {"aten::neg", Form::Unary, with_iterator<neg_stub>},
-      {"aten::silu", Form::Unary, with_iterator<silu_stub>},
-      {"aten::tanh", Form::UnaryFloat, with_iterator<tanh_stub>},
-      {"aten::exp", Form::UnaryFloat, with_iterator<exp_stub>},
-      {"aten::log", Form::UnaryFloat, with_iterator<log_stub>},
-      {"aten::sigmoid", Form::UnaryFloat, with_iterator<sigmoid_stub>},
-      {"aten::sin", Form::UnaryFloat, with_iterator<sin_stub>},
-      {"aten::cos", Form::UnaryFloat, with_iterator<cos_stub>},
-      {"aten::sqrt", Form::UnaryFloat, with_iterator<sqrt_stub>},
-      {"aten::rsqrt", Form::UnaryFloat, with_iterator<rsqrt_stub>},
-      {"aten::reciprocal", Form::UnaryFloat, with_iterator<reciprocal_stub>},
-  };
-  for (const auto& each : all)
-    if (name == each.name) return &each;
-  return nullptr;
-}
-#endif
-
-// Arithmetic on few elements that lie side by side: a loop of our own costs a fifth of what the kernel's set-up costs.
-// Each is one rounded operation, so the results are the kernel's.
-struct Short {
-  static constexpr int64_t most = 1024;  // elements; beyond, vector instructions and threads win
-  char operation = 0;                    // + - * /, or 0 where the kernel runs
-  bool wide = false;                     // float64
-  int64_t count = 0;
-  int64_t step[2] = {1, 1};  // of the inputs; 0 for a single number
-
-  template <typename T>
-  void run(void* const* data) const {
-    auto* out = static_cast<T*>(data[0]);
-    const auto* a = static_cast<const T*>(data[1]);
-    const auto* b = static_cast<const T*>(data[2]);
-    switch (operation) {
-      case '+': for (int64_t i = 0; i < count; ++i) out[i] = a[i * step[0]] + b[i * step[1]]; break;
-      case '-': for (int64_t i = 0; i < count; ++i) out[i] = a[i * step[0]] - b[i * step[1]]; break;
-      case '*': for (int64_t i = 0; i < count; ++i) out[i] = a[i * step[0]] * b[i * step[1]]; break;
-      default: for (int64_t i = 0; i < count; ++i) out[i] = a[i * step[0]] / b[i * step[1]];
-    }
-  }
-};
-
-// A call of such a kernel. Operand 0 is the output.
-struct Iteration {
-  struct Pointer {
-    int operand;
-    uint32_t slot;
-    Spec spec;
-  };
-  const Elementwise* kernel;
-  at::TensorIterator iterator;
-  at::Scalar scalar;
-  std::vector<Pointer> pointers;  // operands whose memory differs from run to run
-  std::vector<std::pair<int, at::Tensor>> held;  // operands in the arena
-  std::optional<Spec> output;  // a fresh output
-  int32_t result = -1;
-  int64_t generation = -1;  // of the arenas when the pointers of `held` were taken
-  Short arithmetic;
-  void* data[3] = {nullptr, nullptr, nullptr};  // of the operands, for `arithmetic`
-
-  void point(int operand, void* address) {
-    if (arithmetic.operation == 0) iterator.unsafe_replace_operand(operand, address);
-    else data[operand] = address;
-  }
 };
 
 // One argument that is a number in a slot, and what the schema wants it as.

@@ -18,7 +18,7 @@ import torch
 
 from torchair._torch_compat import OpOverload
 
-__all__ = ["Buffer", "Call", "Callback", "Item", "Launch", "Plan", "Slot", "Step"]
+__all__ = ["Buffer", "Call", "Callback", "Item", "Launch", "Plan", "Slot", "Step", "slots_in"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +72,16 @@ class Call:
     results: tuple[int, ...]
     may_alias: bool = False
 
+    @property
+    def reads(self) -> Sequence[int]:
+        """Slots of the arguments."""
+        return slots_in(self.args)
+
+    @property
+    def writes(self) -> Sequence[int]:
+        """Slots of the results."""
+        return self.results
+
 
 @dataclass(frozen=True, slots=True)
 class Item:
@@ -80,6 +90,16 @@ class Item:
     container: int
     index: int
     result: int
+
+    @property
+    def reads(self) -> Sequence[int]:
+        """The slot of the list."""
+        return (self.container,)
+
+    @property
+    def writes(self) -> Sequence[int]:
+        """The slot of the element."""
+        return (self.result,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +110,29 @@ class Callback:
     args: tuple[int, ...]
     results: tuple[int, ...]
 
+    @property
+    def reads(self) -> Sequence[int]:
+        """Slots of the arguments."""
+        return self.args
+
+    @property
+    def writes(self) -> Sequence[int]:
+        """Slots of the results."""
+        return self.results
+
 
 Launch = Call | Item | Callback
+
+
+def slots_in(args: Sequence[Any]) -> list[int]:
+    """The slots among arguments, those in lists too."""
+    found: list[int] = []
+    for arg in args:
+        if isinstance(arg, Slot):
+            found.append(arg.index)
+        elif isinstance(arg, list | tuple):
+            found += slots_in(arg)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
