@@ -1,0 +1,5 @@
+"""``python -m torchair.cli`` is the command ``torchair``."""
+
+from torchair.cli.main import main
+
+main()
