@@ -37,7 +37,11 @@ __all__ = [
     "MutationError",
     "NoGraphError",
     "OperatorContractError",
+    "OperatorClashError",
+    "OperatorFileError",
+    "OperatorFileNotFoundError",
     "OutputCheckError",
+    "OutputRuleError",
     "PassError",
     "PrototypeArgumentCountError",
     "PrototypeArgumentTypeError",
@@ -46,6 +50,7 @@ __all__ = [
     "ProcessOptionsError",
     "Rejection",
     "ReplacementError",
+    "SchemaError",
     "ScopeError",
     "ShapeError",
     "TorchAirError",
@@ -255,6 +260,34 @@ class ReplacementError(TorchAirError, RuntimeError, ValueError):
     """A replacement of a pattern in FX graphs cannot be registered, or gives something else than it replaces."""
 
     code = "TA216"
+
+
+class SchemaError(TorchAirError, ValueError):
+    """The text of an operator's schema cannot be read, or has a name or a type that a custom operator must not have."""
+
+    code = "TA219"
+
+
+class OperatorFileError(TorchAirError, ValueError):
+    """A file that describes operators (JSON prototypes, ``op_plugin_functions.yaml``) is malformed."""
+
+    code = "TA220"
+
+
+class OperatorFileNotFoundError(OperatorFileError, FileNotFoundError):
+    """:class:`OperatorFileError` for a file that is not there."""
+
+
+class OutputRuleError(TorchAirError, ValueError, RuntimeError):
+    """A rule for the size or dtype of an operator's output cannot be read, or gives nothing for the arguments."""
+
+    code = "TA221"
+
+
+class OperatorClashError(TorchAirError, ValueError, RuntimeError):
+    """An operator of that name is defined with another schema."""
+
+    code = "TA222"
 
 
 class MissingFakeKernelError(TorchAirError, RuntimeError):

@@ -497,7 +497,7 @@ Some operators cannot be converted to Ascend IR [TA201]
         return torchair.ge.custom_op(
             "LinalgQr",
             inputs={"A": A},
-            outputs=["out0", "out1"],
+            outputs=["Q", "R"],
             attrs={"mode": torchair.ge.attr.Str(mode)},
         )
   where:

@@ -89,6 +89,7 @@ from torchair._torch_compat.patterns import (
     pattern_of,
     trace_pattern,
 )
+from torchair._torch_compat.schemas import parse_schema_text
 from torchair._torch_compat.symbols import (
     create_size_symbol,
     is_unbacked,
@@ -176,6 +177,7 @@ __all__ = [
     "outputs_made_from_inputs",
     "outside_of_compiles",
     "overload_names",
+    "parse_schema_text",
     "positions_survive_writes",
     "pattern_of",
     "python_decompositions",

@@ -86,7 +86,7 @@ def fake_kernel_code(schema: OperatorSchema) -> str:
     texts = {"list": f"[{like}]", "number": "0"}
     returned = ", ".join(texts.get(kind, like) for kind in schema.returns) or "None"
     note = "  # the shapes and dtypes of the results" if schema.returns else ""
-    name, overload = schema.overload._schema.name, schema.overload._schema.overload_name
+    name, overload = schema.torch_schema.name, schema.torch_schema.overload_name
     return (
         f"@torch.library.register_fake({_quoted(f'{name}.{overload}' if overload else name)})\n"
         f"def _({', '.join(parameters_of(schema.arguments))}):\n"
@@ -102,9 +102,9 @@ def _converter(schema: OperatorSchema, call: str, outputs: Sequence[str]) -> str
     parameters = parameters_of(schema.arguments)
     if "meta_outputs" in call:
         parameters += ["meta_outputs"] if "*" in parameters else ["*", "meta_outputs"]
-    name = schema.overload._schema.name.rpartition("::")[2]
+    name = schema.torch_schema.name.rpartition("::")[2]
     lines = [
-        f"@torchair.register_fx_node_ge_converter(torch.ops.{schema.overload})",
+        f"@torchair.register_fx_node_ge_converter(torch.ops.{schema.path})",
         f"def convert_{name}({', '.join(parameters)}):",
     ]
     if not returned:

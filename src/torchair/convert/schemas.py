@@ -94,26 +94,44 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class OperatorSchema:
-    """The schema of one overload.
+    """The schema of one overload, or one that somebody wrote down and nobody defined yet.
 
     Attributes:
-        overload: The overload.
+        torch_schema: PyTorch's form of it.
         name: Name of the IR operator that belongs to it by the naming rule: ``ns::my_op_functional`` is ``MyOp``.
         arguments: All arguments in order.
         returns: Kinds of the values that it returns beyond the arguments that it writes.
         returned_arguments: For each return of the schema, the written argument that it is, or None.
     """
 
-    overload: OpOverload
+    torch_schema: torch.FunctionSchema
     name: str
     arguments: tuple[Argument, ...]
     returns: tuple[ReturnKind, ...]
     returned_arguments: tuple[str | None, ...]
+    _overload: OpOverload | None = None
 
     @classmethod
     def of(cls, overload: OpOverload) -> OperatorSchema:
         """Read the schema of an overload."""
-        return _read(overload)
+        return _read_overload(overload)
+
+    @classmethod
+    def of_torch_schema(cls, schema: torch.FunctionSchema) -> OperatorSchema:
+        """Read a schema that need not belong to an operator."""
+        return _read(schema, None)
+
+    @property
+    def overload(self) -> OpOverload:
+        """The overload that it is the schema of."""
+        assert self._overload is not None, f"{self.torch_schema} is no operator's"
+        return self._overload
+
+    @property
+    def path(self) -> str:
+        """``"ns.my_op.default"``: where the overload is in ``torch.ops``."""
+        schema = self.torch_schema
+        return f"{schema.name.replace('::', '.')}.{schema.overload_name or 'default'}"
 
     @property
     def tensors(self) -> tuple[Argument, ...]:
@@ -130,6 +148,12 @@ class OperatorSchema:
         """Arguments that the operator writes in place."""
         return tuple(a for a in self.arguments if a.written)
 
+    @property
+    def result_names(self) -> tuple[str, ...]:
+        """Names that the schema gives to the values of :attr:`returns`; empty where it gives none."""
+        returns = zip(self.torch_schema.returns, self.returned_arguments, strict=True)
+        return tuple(r.name for r, argument in returns if argument is None)
+
     def pairs(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[tuple[Argument, Any]]:
         """Every argument with its value in a call, defaults filled in (None for one that is missing)."""
         values = []
@@ -145,8 +169,8 @@ class OperatorSchema:
     def derive_prototype(self, name: str | None = None, *, scalars: bool = False) -> Prototype:
         """The prototype that this schema would have.
 
-        Inputs come first, then attributes. Outputs are the written inputs, then ``out0``, ``out1`` ..., never the name
-        of an argument that is not written.
+        Inputs come first, then attributes. Outputs are the written inputs, then the results, under the names that the
+        schema gives them or ``out0``, ``out1`` ..., never the name of an argument that is not written.
 
         Args:
             name: Name of the IR operator; by default the one of the naming rule.
@@ -154,10 +178,11 @@ class OperatorSchema:
         """
         taken = {a.name for a in self.arguments}
         outputs = [OutputSpec(a.name, a.input_kind or "required") for a in self.written]
-        for i, kind in enumerate(self.returns):
-            fresh = f"out{i}"
+        for i, (kind, given) in enumerate(zip(self.returns, self.result_names, strict=True)):
+            fresh = given or f"out{i}"
             while fresh in taken:
                 fresh += "_"
+            taken.add(fresh)
             outputs.append(OutputSpec(fresh, _OUTPUT_KINDS.get(kind, "required")))
         return Prototype(
             name or self.name,
@@ -168,7 +193,7 @@ class OperatorSchema:
                 if (attr_type := a.attr_type or (scalars and _SCALARS.get(a.torch_type.removesuffix("?"))) or None)
             ),
             tuple(outputs),
-            f"derived from {self.overload._schema}",
+            f"derived from {self.torch_schema}",
             derived=True,
         )
 
@@ -179,13 +204,21 @@ def own_name(overload: OpOverload) -> str:
 
 
 @functools.lru_cache(maxsize=4096)
-def _read(overload: OpOverload) -> OperatorSchema:
-    schema = overload._schema
+def _read_overload(overload: OpOverload) -> OperatorSchema:
+    return _read(overload._schema, overload)
+
+
+def _read(schema: torch.FunctionSchema, overload: OpOverload | None) -> OperatorSchema:
     arguments = tuple(map(_argument, schema.arguments))
     returned = tuple(_returned_argument(schema, r) for r in schema.returns)
     own = [r for r, argument in zip(schema.returns, returned, strict=True) if argument is None]
     return OperatorSchema(
-        overload, ir_name(schema.name), arguments, tuple(_RETURNS.get(str(r.type), "other") for r in own), returned
+        schema,
+        ir_name(schema.name),
+        arguments,
+        tuple(_RETURNS.get(str(r.type), "other") for r in own),
+        returned,
+        overload,
     )
 
 
