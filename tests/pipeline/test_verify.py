@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -102,6 +103,54 @@ def test_inputs_that_share_memory() -> None:
         base, other = torch.arange(6.0), torch.arange(6.0)
         torch.testing.assert_close(run(base[:4], base[2:5]), shared(other[:4], other[2:5]))
         torch.testing.assert_close(base, other)
+
+
+class SharesItsWeight(nn.Module):
+    """A buffer over a row of the weight, which has a storage of its own, so that PyTorch does not see it."""
+
+    row: torch.Tensor
+
+    def __init__(self, *, writes: bool) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(3, 3))
+        self.register_buffer("row", torch.from_numpy(self.weight.detach().numpy())[1])
+        self.writes = writes
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self.writes:
+            self.row.add_(1)
+            return x @ self.weight
+        return x @ self.weight + self.row.exp()
+
+
+def compiled_in(mode: str, model: nn.Module) -> Any:
+    if mode == "capture":
+        return captured(model)
+    made = ge_backend("reference")
+    made.keywords["compiler_config"].debug.verify_every = 1
+    return torch.compile(model, backend=made)
+
+
+@pytest.mark.parametrize("mode", ["capture", "ge"])
+def test_a_buffer_in_the_memory_of_a_parameter(mode: str) -> None:
+    model, same = (SharesItsWeight(writes=False) for _ in range(2))
+    run = compiled_in(mode, model)
+    with warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("error")
+        for _ in range(2):
+            torch.testing.assert_close(run(torch.eye(3)), same(torch.eye(3)))
+            same.weight.mul_(2)
+            model.weight.mul_(2)
+
+
+@pytest.mark.parametrize("mode", ["capture", "ge"])
+def test_a_buffer_that_is_written_in_the_memory_of_a_parameter(mode: str) -> None:
+    """What is right depends on the order of a write and a read that PyTorch takes for independent."""
+    model = SharesItsWeight(writes=True)
+    run = compiled_in(mode, model)
+    with pytest.warns(UserWarning, match="verify_every leaves out calls where the inputs"), torch.no_grad():
+        run(torch.eye(3))
+    assert model.weight.tolist() == [[1, 1, 1], [2, 2, 2], [1, 1, 1]]
 
 
 def test_a_custom_operator_that_writes() -> None:
