@@ -48,6 +48,7 @@ __all__ = [
     "PrototypeError",
     "PrototypeNotFoundError",
     "ProcessOptionsError",
+    "ProjectError",
     "Rejection",
     "ReplacementError",
     "SchemaError",
@@ -288,6 +289,12 @@ class OperatorClashError(TorchAirError, ValueError, RuntimeError):
     """An operator of that name is defined with another schema."""
 
     code = "TA222"
+
+
+class ProjectError(TorchAirError, ValueError, RuntimeError):
+    """A folder is no operator project, or what was asked for cannot be made in it."""
+
+    code = "TA223"
 
 
 class MissingFakeKernelError(TorchAirError, RuntimeError):

@@ -78,6 +78,7 @@ def build_library(
     headers: Sequence[Path] = (),
     facts: Sequence[str] = (),
     cache_home: str | None = None,
+    suffix: str = ".so",
 ) -> Path:
     """The library for these sources: the one in the cache, else a new one.
 
@@ -86,6 +87,7 @@ def build_library(
         headers: What the sources include; part of the key.
         facts: What else the result depends on (the version of torch, say); part of the key.
         cache_home: See :func:`cache_root`.
+        suffix: What the flags make: with ``-c`` an object file, ``.o``.
 
     Raises:
         BuildError: The sources do not compile, or the cache folder cannot be used.
@@ -103,7 +105,7 @@ def build_library(
         digest.update(part.encode())
         digest.update(b"\0")
     folder = cache_root(cache_home) / "libraries" / f"{name}-{digest.hexdigest()[:24]}"
-    library = folder / f"{name}.so"
+    library = folder / f"{name}{suffix}"
     if library.is_file():
         return library
     import filelock
