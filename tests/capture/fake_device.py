@@ -238,7 +238,7 @@ class _Capturing:
         self._device.log.append(("capture", self._pool, self._stream.name, self._mode))
         self._previous = self._device.current_stream()
         self._device.set_stream(self._stream)
-        arena = self._device.arenas.setdefault(self._pool or self._device.graph_pool_handle(), _Arena())
+        arena = self._device.arenas.setdefault(self._pool or (next(self._device.numbers), 0), _Arena())
         self._recording = _Recording(self._graph, arena)
         self._recording.__enter__()
 

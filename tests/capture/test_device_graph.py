@@ -229,7 +229,7 @@ def test_inputs_used_in_place_are_not_kept_alive(device):
     del w, cache
     gc.collect()
     assert [r() for r in refs] == [None, None]
-    assert capture.bytes_held > 0
+    assert capture.held_bytes > 0
 
 
 def test_clone_input_false_copies_into_the_tensor_of_the_first_call(device, monkeypatch):
@@ -377,7 +377,7 @@ def test_captures_of_one_graph_share_memory(device):
         captured(many, other, fresh(n), clone_output=True)
         alone.append(next(iter(other.arenas.values())).peak)
     assert max(alone) <= arena.peak < 1.2 * max(alone)
-    assert sum(c.bytes_held for c in captures.values()) == arena.peak
+    assert sum(c.held_bytes for c in captures.values()) == arena.peak
     for n in (*sizes, *reversed(sizes), 256, 512, 64):
         x = fresh(n)
         torch.testing.assert_close(captures[n].run([x])[0], many(x)[0])
@@ -469,7 +469,7 @@ def test_memory_is_freed_with_the_capture(device):
     capture.close()
     gc.collect()
     assert arena.in_use == 0
-    assert capture.bytes_held == 0
+    assert capture.held_bytes == 0
     with pytest.raises(CaptureError, match="after it was closed"):
         capture.run([fresh(64)])
 

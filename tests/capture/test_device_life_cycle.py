@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from typing import Any
 
@@ -13,6 +14,7 @@ import npugraph_ex
 import torchair
 from tests.capture.fake_device import FakeDevice
 from torchair import _torch_compat
+from torchair.capture.bounds import BOUNDS
 from torchair.capture.device_life_cycle import CapturedDeviceGraph, device_with_graphs
 from torchair.pipeline import capture_mode
 
@@ -238,3 +240,116 @@ def test_options_reach_the_device(device):
     f(torch.ones(2))
     (event,) = device.events("capture")
     assert event[1::2] == ((0, 42), "relaxed")
+
+
+def test_a_handle_of_ours_is_no_handle_of_the_devices(device):
+    """``(n, 0)`` is how a device numbers the pool of a graph that was given none."""
+    handle = npugraph_ex.graph_pool_handle()
+    stranger, stream = device.CUDAGraph(), device.Stream()
+    device.numbers = itertools.count(handle[0])
+    with device.graph(stranger, stream=stream):
+        pass
+    assert handle in device.arenas
+    graphs = [Compiled(f, use_graph_pool=handle) for f in (lambda x: x + 1, lambda x: x * 2)]
+    results = [f(torch.ones(2)).tolist() for f in graphs]
+    assert results == [[2, 2], [2, 2]]
+    _, *ours = device.events("capture")
+    pools = {event[1] for event in ours}
+    assert len(ours) == 2
+    assert len(pools) == 1
+    assert all(first == 0 for first, _ in pools)
+
+
+# --- bounds of the process ---
+
+
+@pytest.fixture
+def _bounds(monkeypatch):
+    torchair.reset()
+    monkeypatch.setattr(BOUNDS, "captures", BOUNDS.captures)
+    monkeypatch.setattr(BOUNDS, "nbytes", BOUNDS.nbytes)
+
+
+@pytest.mark.usefixtures("_bounds")
+def test_captures_count_with_those_of_plans(device, monkeypatch):
+    f = Compiled(lambda x: x + 1, dynamic=True, clone_output=True)
+    with monkeypatch.context() as context:
+        context.setattr(capture_mode, "device_with_graphs", lambda gm: None)
+        plan = torch.compile(lambda x: x - 1, backend="npugraph_ex", dynamic=False)
+        plan(torch.ones(3))
+    npugraph_ex.set_capture_bounds(captures=3)
+    for n in (4, 6, 4, 7):  # one too many: the plan ran longest ago
+        assert f(torch.ones(n)).tolist() == [2] * n
+    assert torchair.explain(plan).captures == ()
+    assert list(f.graph.captures) == [(4,), (6,), (7,)]
+    plan(torch.ones(3))  # and now the graph for 6
+    assert list(f.graph.captures) == [(4,), (7,)]
+    assert f(torch.ones(6)).tolist() == [2] * 6
+    assert list(f.graph.captures) == [(7,), (6,)]
+    assert [r.reason for r in f.graph.recaptures] == ["it was dropped: captures held more than they may"]
+    graphs = [reference for reference in device.graphs if reference() is not None]
+    assert len(graphs) == 2
+    npugraph_ex.set_capture_bounds(captures=1)
+    f(torch.ones(9))
+    assert list(f.graph.captures) == [(9,)]
+    assert torchair.explain(plan).captures == ()
+    assert [reference() for reference in graphs] == [None, None]
+
+
+@pytest.mark.usefixtures("_bounds")
+def test_captures_are_bounded_by_bytes_of_their_device(device):
+    f = Compiled(lambda x: x.exp() + 1, dynamic=True, clone_output=True, reuse_graph_pool_in_same_fx=False)
+    f(torch.ones(100))
+    (only,) = f.graph.captures.values()
+    assert only.memory == torch.device("cpu")
+    npugraph_ex.set_capture_bounds(nbytes=2 * only.held_bytes)
+    f(torch.ones(101))
+    f(torch.ones(100))
+    f(torch.ones(102))
+    assert list(f.graph.captures) == [(100,), (102,)]
+    f(torch.ones(1000))
+    assert list(f.graph.captures) == [(1000,)]  # larger than the bound, but needed
+    assert f(torch.zeros(5)).tolist() == [2] * 5
+    assert list(f.graph.captures) == [(5,)]
+
+
+@pytest.mark.usefixtures("_bounds")
+def test_bytes_of_a_device_do_not_count_as_those_of_the_machine(device, monkeypatch):
+    monkeypatch.setattr(BOUNDS, "_quarters", {None: 1 << 40, torch.device("cpu"): 1})
+    with monkeypatch.context() as context:
+        context.setattr(capture_mode, "device_with_graphs", lambda gm: None)
+        plan = torch.compile(lambda x: x - 1, backend="npugraph_ex", dynamic=False)
+        plan(torch.ones(3))
+    f = Compiled(lambda x: x + 1, dynamic=True)
+    for n in (4, 5):
+        f(torch.ones(n))
+        assert list(f.graph.captures) == [(n,)]
+    assert len(torchair.explain(plan).captures) == 1
+
+
+@pytest.mark.usefixtures("_bounds")
+def test_another_capture_of_a_graph_counts(device):
+    """A written input at another address: the capture is made anew, and may hold more than before."""
+    f = Compiled(lambda x, cache: cache.add_(x).exp(), clone_output=True, reuse_graph_pool_in_same_fx=False)
+    g = Compiled(lambda x: x + 1, clone_output=True)
+    f(torch.ones(100), torch.zeros(100))
+    g(torch.ones(100))
+    (capture,) = f.graph.captures.values()
+    held = capture.held_bytes
+    npugraph_ex.set_capture_bounds(nbytes=held + next(iter(g.graph.captures.values())).held_bytes)
+    capture.held_bytes = 0  # as if it had held less
+    f(torch.ones(100), torch.zeros(100))
+    assert len(g.graph.captures) == 1
+    npugraph_ex.set_capture_bounds(nbytes=held)
+    capture.held_bytes = 0
+    f(torch.ones(100), torch.zeros(100))
+    assert capture.held_bytes == held
+    assert g.graph.captures == {}
+
+
+def test_calls_are_verified(device):
+    f = Compiled(lambda x: x.exp() + 1, verify_every=1)
+    for _ in range(2):
+        f(torch.ones(2))
+    (graph,) = f.backend.graphs
+    assert graph.plan_for([torch.ones(2)]) is None

@@ -254,7 +254,7 @@ MIB = 1 << 20
 
 def _held_after(pools: list[DevicePool], sizes: list[int]) -> int:
     captures = [captured(many, fresh(n), pool=pool) for n, pool in zip(sizes, pools, strict=True)]
-    return sum(c.bytes_held for c in captures)
+    return sum(c.held_bytes for c in captures)
 
 
 def test_captures_of_one_graph_share_memory():

@@ -200,7 +200,7 @@ def test_what_a_pass_made_is_mentioned() -> None:
     def careless(gm: fx.GraphModule, inputs: Any, config: Any) -> None:
         (node,) = gm.graph.find_nodes(op="call_function", target=aten.tanh.default)
         with gm.graph.inserting_after(node):
-            made = gm.graph.call_function(aten.sigmoid.default, node.args, name="instead")
+            made = gm.graph.create_node("call_function", aten.sigmoid.default, node.args, name="instead")
         made.meta.update(node.meta)
         node.replace_all_uses_with(made)
         gm.graph.erase_node(node)

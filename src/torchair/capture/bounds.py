@@ -6,19 +6,26 @@ the process: a capture that is dropped is made again when its sizes come back.
 
 from __future__ import annotations
 
+import itertools
 import os
 import weakref
+from collections import Counter
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
+
+import torch
 
 from torchair.config.rules import show
 from torchair.errors import ArgumentError
 from torchair.logs import npugraph_ex_logger as logger
 
 if TYPE_CHECKING:
-    from torchair.capture.life_cycle import Capture, CapturedGraph, Key
+    from torchair.capture.life_cycle import CapturedGraph, Key
 
-__all__ = ["BOUNDS", "Bounds", "set_capture_bounds"]
+__all__ = ["BOUNDS", "LAUNCH_BYTES", "RUNS", "Bounded", "Bounds", "set_capture_bounds"]
+
+#: Numbers the runs of all captures, to tell which ran longest ago.
+RUNS = itertools.count()
 
 #: What a launch takes in a plan and in its instance.
 LAUNCH_BYTES = 2048
@@ -31,47 +38,84 @@ def _physical_memory() -> int:
         return 8 << 30
 
 
+def _memory_of(device: torch.device) -> int:
+    """Bytes of memory that a device has; where it does not tell, those of the machine."""
+    describe = getattr(getattr(torch, device.type, None), "get_device_properties", None)
+    total: Any = None if describe is None else getattr(describe(device), "total_memory", None)
+    return total if isinstance(total, int) else _physical_memory()
+
+
+class Bounded(Protocol):
+    """A capture, as bounds see it."""
+
+    used: int
+    """Orders captures by their last run."""
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes that are free when it is dropped."""
+
+    @property
+    def memory(self) -> torch.device | None:
+        """The device whose memory it holds; None: that of the machine."""
+
+
 class Bounds:
     """The bounds, and the graphs that they are for.
 
     Attributes:
         captures: Most captures.
-        nbytes: Most bytes that captures have for themselves: plans, static outputs, pools that nobody shares. The pools
-            that are shared are as large as the largest graph, however many captures there are.
+        nbytes: Most bytes that captures have for themselves in the memory of the machine, and most in that of each
+            device: plans, static outputs, pools that nobody shares, what a device graph added to its pool. The pools
+            that are shared are as large as the largest graph, however many captures there are. None: a quarter of that
+            memory.
     """
 
     def __init__(self) -> None:
         self.captures = 4096
-        self.nbytes = _physical_memory() // 4
+        self.nbytes: int | None = None
         self._graphs: weakref.WeakSet[CapturedGraph] = weakref.WeakSet()
+        self._quarters: dict[torch.device | None, int] = {}
 
     def add(self, graph: CapturedGraph) -> None:
         """Let the bounds hold for a graph."""
         self._graphs.add(graph)
 
-    def enforce(self, newest: Capture) -> None:
+    def enforce(self, newest: Bounded) -> None:
         """Drop the captures that ran longest ago until the rest is within the bounds.
 
         Args:
             newest: Stays, however large it is.
         """
         held = sorted(self._all(), key=lambda entry: entry[0].used)
-        number, nbytes = len(held), sum(capture.held_bytes for capture, _, _ in held)
+        number, nbytes = len(held), Counter[torch.device | None]()
+        for capture, _, _ in held:
+            nbytes[capture.memory] += capture.held_bytes
+        full = {memory for memory, n in nbytes.items() if n > self.bytes_in(memory)}
         for capture, graph, key in held:
-            if number <= self.captures and nbytes <= self.nbytes:
+            if number <= self.captures and not full:
                 return
-            if capture is newest:
+            if capture is newest or (number <= self.captures and not (capture.memory in full and capture.held_bytes)):
                 continue
             number -= 1
-            nbytes -= capture.held_bytes
+            nbytes[capture.memory] -= capture.held_bytes
+            if nbytes[capture.memory] <= self.bytes_in(capture.memory):
+                full.discard(capture.memory)
             logger.info("a capture of fx_graph %s is dropped: all captures hold more than they may", graph.name)
             graph.drop(key)
 
-    def _all(self) -> Iterator[tuple[Capture, CapturedGraph, Key]]:
+    def bytes_in(self, memory: torch.device | None) -> int:
+        """Most bytes in the memory of a device; None: of the machine."""
+        if self.nbytes is not None:
+            return self.nbytes
+        if memory not in self._quarters:
+            self._quarters[memory] = (_physical_memory() if memory is None else _memory_of(memory)) // 4
+        return self._quarters[memory]
+
+    def _all(self) -> Iterator[tuple[Bounded, CapturedGraph, Key]]:
         for graph in list(self._graphs):
             for key, capture in list(graph.captures.items()):
-                if hasattr(capture, "held_bytes"):  # captures of devices are not ours to drop
-                    yield capture, graph, key
+                yield capture, graph, key
 
 
 BOUNDS = Bounds()
@@ -82,7 +126,8 @@ def set_capture_bounds(captures: int | None = None, nbytes: int | None = None) -
 
     Args:
         captures: Most captures of all graphs; 4096 at first. None leaves the bound as it is.
-        nbytes: Most bytes that they have for themselves; a quarter of the machine's memory at first. None likewise.
+        nbytes: Most bytes that they have for themselves in the memory of the machine, and in that of each device; a
+            quarter of it at first. None likewise.
 
     Raises:
         ArgumentError: A bound is not a positive int.

@@ -19,6 +19,7 @@ import torch
 from torch import fx
 
 from torchair import _torch_compat
+from torchair.capture.bounds import RUNS
 from torchair.capture.device_limits import refusals
 from torchair.capture.device_memory import (
     DevicePool,
@@ -120,6 +121,10 @@ class DeviceCapture:
         on_recapture: Told the reason of each recapture: ``"mutated_input_change"``, ``"parameter_change"`` or
             ``"host_value_change"``.
 
+    Attributes:
+        used: Orders captures by their last run.
+        held_bytes: Device memory that this capture added to its pool, and the tensors of the first call that it keeps.
+
     Raises:
         CaptureError: The graph cannot be captured. Nothing has run, and the device is ready for another capture.
     """
@@ -154,18 +159,19 @@ class DeviceCapture:
         self._inputs = [n for n in gm.graph.nodes if n.op == "placeholder"]
         (returned,) = next(n for n in gm.graph.nodes if n.op == "output").args
         self._returned = list(returned) if isinstance(returned, list | tuple) else [returned]
+        self.used = next(RUNS)
+        self.held_bytes = 0
         self._record: _Record | None = self._capture(list(example_inputs))
 
     @property
-    def bytes_held(self) -> int:
-        """Device memory that this capture added to its pool, and the tensors of the first call that it keeps."""
-        if self._record is None:
-            return 0
-        return self._record.nbytes + sum(held.nbytes for held in self._record.kept.values())
+    def memory(self) -> torch.device:
+        """The device whose memory it holds."""
+        return self._device
 
     def close(self) -> None:
         """Forget the capture. Its memory goes when nobody has a result of it any more."""
         self._record = None
+        self.held_bytes = 0
 
     def run(self, inputs: list[Any]) -> list[Any]:
         """Copy the inputs in, and replay; the list is emptied.
@@ -176,6 +182,7 @@ class DeviceCapture:
             CaptureError: The inputs are not of the shapes that were captured, or another capture failed.
             ExecutionError: The device refused the replay.
         """
+        self.used = next(RUNS)
         with self._pool.order.lock:
             record = self._current(inputs)
             try:
@@ -322,6 +329,7 @@ class DeviceCapture:
         if not self._counts_memory:
             record.nbytes = sum(held.nbytes for held in record.held())
         self._pool.add(record, record.held())
+        self.held_bytes = record.nbytes + sum(held.nbytes for held in record.kept.values())
         return record
 
     def _refuse_lent(self, inputs: Sequence[Any]) -> None:

@@ -22,6 +22,7 @@ from torchair.config import Options
 from torchair.errors import CaptureError
 from torchair.logs import npugraph_ex_logger as logger
 from torchair.report import CaptureRecord, Recapture
+from torchair.runtime.plan import Plan
 
 __all__ = ["CapturedDeviceGraph", "device_with_graphs"]
 
@@ -90,9 +91,13 @@ class CapturedDeviceGraph(CapturedGraph):
 
     def records(self) -> list[CaptureRecord]:
         return [
-            CaptureRecord(self.name, str(list(key)) if key else "no_updated_input", self.operators, c.bytes_held, 0)
+            CaptureRecord(self.name, str(list(key)) if key else "no_updated_input", self.operators, c.held_bytes, 0)
             for key, c in list(self.captures.items())
         ]
+
+    def plan_for(self, args: Sequence[Any]) -> Plan | None:
+        """A device graph has no plan."""
+        return None
 
     def pools(self) -> list[Pool]:
         """Memory of devices lies in no arena: ``records`` say what each capture added."""
@@ -135,11 +140,14 @@ class CapturedDeviceGraph(CapturedGraph):
         return False
 
     def _replay(self, capture: Any, args: list[Any]) -> Sequence[Any]:
+        held = capture.held_bytes
         try:
             results: Sequence[Any] = capture.run(args)
         except CaptureError as error:  # of another capture, for which nothing has run yet
             self._give_up(error, self._device_key(args))
             return self._run_eagerly(args)
+        if capture.held_bytes > held:  # it was captured anew
+            self._keep_bounds(capture)
         return results
 
     def _give_up(self, error: CaptureError, key: Key | None = None) -> None:

@@ -182,8 +182,29 @@ class _Order:
         self.last_stream: Any = None
 
 
-#: Of the pools that users gave, by handle.
-_orders: dict[Any, _Order] = {}
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """What a handle of the user's stands for on a device."""
+
+    handle: Any
+    order: _Order
+
+
+#: The handles that users gave, for each device module.
+_given: weakref.WeakKeyDictionary[Any, dict[Any, _Given]] = weakref.WeakKeyDictionary()
+
+
+def _pool_of(module: Any, handle: tuple[int, int]) -> _Given:
+    """What a handle stands for: itself if the device's ``graph_pool_handle()`` gave it, else a pool of its own.
+
+    Handles of devices are ``(0, n)``. ``(n, 0)`` is how devices number the pool of a graph that was given none, so a
+    handle of that form, such as our own ``graph_pool_handle()`` gives, would hit upon the memory of a stranger.
+    """
+    known = _given.setdefault(module, {})
+    if handle in known:
+        return known[handle]
+    first, second = handle
+    return known.setdefault(handle, _Given(module.graph_pool_handle() if first or not second else handle, _Order()))
 
 
 class DevicePool:
@@ -191,16 +212,22 @@ class DevicePool:
 
     Args:
         device_module: ``torch.cuda`` or another that has device graphs.
-        handle: A handle of ``graph_pool_handle()`` that the user gave: every graph with it uses the same pool.
+        handle: A handle that the user gave, of the device's ``graph_pool_handle()`` or of ours: every graph with it
+            uses the same pool.
         reuse: Captures of this graph use the same memory in turn. Without effect where the user gave a handle.
     """
 
-    def __init__(self, device_module: Any, handle: Any = None, *, reuse: bool = True) -> None:
+    def __init__(self, device_module: Any, handle: tuple[int, int] | None = None, *, reuse: bool = True) -> None:
         self._module = device_module
         self.overlays = reuse and handle is None
-        self._handle = device_module.graph_pool_handle() if self.overlays else handle
         self._held: weakref.WeakKeyDictionary[Any, list[Held]] = weakref.WeakKeyDictionary()
-        self.order = _Order() if handle is None else _orders.setdefault((id(device_module), handle), _Order())
+        self._handle: Any = None
+        self.order = _Order()
+        if handle is not None:
+            given = _pool_of(device_module, handle)
+            self._handle, self.order = given.handle, given.order
+        elif reuse:
+            self._handle = device_module.graph_pool_handle()
         self.warned = False
 
     def open(self) -> Any:

@@ -6,7 +6,6 @@ the capture, ``Capture.run`` borrows an arena. Everything else is on the way to 
 
 from __future__ import annotations
 
-import itertools
 import os
 import threading
 import warnings
@@ -18,7 +17,7 @@ import torch
 from torch import fx
 
 from torchair import _torch_compat, contracts
-from torchair.capture.bounds import BOUNDS, LAUNCH_BYTES
+from torchair.capture.bounds import BOUNDS, LAUNCH_BYTES, RUNS
 from torchair.capture.graph_inputs import check_inputs
 from torchair.capture.pools import Pool, named_pool, shared_pool
 from torchair.capture.record import Recorder
@@ -59,8 +58,6 @@ class _Capturing:
 
 _capturing = _Capturing()
 
-_runs = itertools.count()
-
 #: Recaptures that a graph remembers, the last ones.
 _REMEMBERED = 1000
 
@@ -91,14 +88,14 @@ class Capture:
     def __init__(self, plan: Plan, pool: Pool) -> None:
         self.plan = plan
         self.pool = pool
-        self.used = next(_runs)
+        self.used = next(RUNS)
         self.checked = False
         self._free = pool.free
         self._instances: dict[Arena, Instance] = {}
 
     def run(self, args: list[Any]) -> list[Any]:
         """Replay; several threads may. The list is emptied."""
-        self.used = next(_runs)
+        self.used = next(RUNS)
         try:
             arena = self._free.pop()
         except IndexError:
@@ -115,6 +112,11 @@ class Capture:
     def nbytes(self) -> int:
         """Bytes of memory for tensors that is its own."""
         return 0
+
+    @property
+    def memory(self) -> torch.device | None:
+        """The device whose memory it holds: none."""
+        return None
 
     @property
     def held_bytes(self) -> int:
@@ -145,7 +147,7 @@ class StaticCapture(Capture):
 
     def run(self, args: list[Any]) -> list[Any]:
         """Replay; the list is emptied."""
-        self.used = next(_runs)
+        self.used = next(RUNS)
         place = self._take_place(args)
         try:
             arena = self._free.pop()
@@ -376,6 +378,11 @@ class CapturedGraph:
             self._only = None if self._symbols else capture
         BOUNDS.enforce(capture)
         return capture
+
+    def _keep_bounds(self, newest: Any) -> None:
+        """A capture grew: others may have to go."""
+        with _capturing:
+            BOUNDS.enforce(newest)
 
     @property
     def _replays_directly(self) -> bool:
