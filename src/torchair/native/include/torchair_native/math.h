@@ -1,0 +1,113 @@
+// Mathematical functions of float and double, which GCC calls in vectors inside of `#pragma omp simd` loops.
+//
+// A function `tair_expf` is declared with the attribute `simd`, so GCC calls `_ZGVeN16v_tair_expf` and its kin; csrc/math_vectors.cpp
+// defines those as calls of the Sleef functions that torch's own kernels use. Calls under a condition are not vectorized
+// ("notinbranch"): write `c ? tair::exp(x) : y` with the call before the condition. Scalar calls give the same bits as vector ones.
+//
+// Flags (torchair.native.support passes them): TAIR_SLEEF: torch exports Sleef and the CPU has AVX2;
+// TAIR_SCALAR_<function>=1: this one it does not export; it is the C library's then.
+#pragma once
+
+#include "scalars.h"
+
+// f(name, accuracy of Sleef's float version, of its double version): the ones ATen's vectors call.
+#define TAIR_UNARY_FUNCTIONS(f) \
+  f(exp, u10, u10) f(exp2, u10, u10) f(expm1, u10, u10) \
+  f(log, u10, u10) f(log2, u10, u10) f(log10, u10, u10) f(log1p, u10, u10) \
+  f(sin, u35, u10) f(cos, u35, u10) f(tan, u10, u10) \
+  f(asin, u10, u10) f(acos, u10, u10) f(atan, u10, u10) \
+  f(sinh, u10, u10) f(cosh, u10, u10) f(tanh, u10, u10) \
+  f(asinh, u10, u10) f(acosh, u10, u10) f(atanh, u10, u10) \
+  f(erf, u10, u10) f(erfc, u15, u15) f(lgamma, u10, u10)
+#define TAIR_BINARY_FUNCTIONS(f) f(pow, u10, u10) f(atan2, u10, u10) f(hypot, u05, u05)
+
+// TAIR_IF_SET(X, a, b): a if the macro X is 1, b if it is not defined.
+#define TAIR_PLACEHOLDER_1 0,
+#define TAIR_SECOND(ignored, second, ...) second
+#define TAIR_IF_SET_3(probe, a, b) TAIR_SECOND(probe a, b)
+#define TAIR_IF_SET_2(value, a, b) TAIR_IF_SET_3(TAIR_PLACEHOLDER_##value, a, b)
+#define TAIR_IF_SET(x, a, b) TAIR_IF_SET_2(x, a, b)
+
+// math_vectors.cpp, which defines both the functions and their vector forms, defines TAIR_NO_CLONES: GCC would make its own otherwise.
+#if defined(TAIR_SLEEF) && defined(__AVX2__) && defined(__GNUC__) && !defined(__clang__) && !defined(TAIR_NO_CLONES)
+#define TAIR_VECTOR_ATTRIBUTE __attribute__((const, simd("notinbranch")))
+#else
+#define TAIR_VECTOR_ATTRIBUTE __attribute__((const))
+#endif
+#define TAIR_SCALAR_ATTRIBUTE __attribute__((const))
+
+extern "C" {
+#define TAIR_DECLARE(name, ...) \
+  TAIR_IF_SET(TAIR_SCALAR_##name##f, TAIR_SCALAR_ATTRIBUTE, TAIR_VECTOR_ATTRIBUTE) float tair_##name##f(float) noexcept; \
+  TAIR_IF_SET(TAIR_SCALAR_##name, TAIR_SCALAR_ATTRIBUTE, TAIR_VECTOR_ATTRIBUTE) double tair_##name(double) noexcept;
+TAIR_UNARY_FUNCTIONS(TAIR_DECLARE)
+#undef TAIR_DECLARE
+#define TAIR_DECLARE(name, ...) \
+  TAIR_IF_SET(TAIR_SCALAR_##name##f, TAIR_SCALAR_ATTRIBUTE, TAIR_VECTOR_ATTRIBUTE) float tair_##name##f(float, float) noexcept; \
+  TAIR_IF_SET(TAIR_SCALAR_##name, TAIR_SCALAR_ATTRIBUTE, TAIR_VECTOR_ATTRIBUTE) double tair_##name(double, double) noexcept;
+TAIR_BINARY_FUNCTIONS(TAIR_DECLARE)
+#undef TAIR_DECLARE
+}
+
+namespace tair {
+
+#define TAIR_OVERLOAD(name, ...) \
+  TAIR_INLINE float name(float x) { return tair_##name##f(x); } \
+  TAIR_INLINE double name(double x) { return tair_##name(x); }
+TAIR_UNARY_FUNCTIONS(TAIR_OVERLOAD)
+#undef TAIR_OVERLOAD
+#define TAIR_OVERLOAD(name, ...) \
+  TAIR_INLINE float name(float x, float y) { return tair_##name##f(x, y); } \
+  TAIR_INLINE double name(double x, double y) { return tair_##name(x, y); }
+TAIR_BINARY_FUNCTIONS(TAIR_OVERLOAD)
+#undef TAIR_OVERLOAD
+
+// Remainder with the sign of x (torch.fmod); exact. The C library's: not vectorized.
+TAIR_INLINE float fmod(float x, float y) { return __builtin_fmodf(x, y); }
+TAIR_INLINE double fmod(double x, double y) { return __builtin_fmod(x, y); }
+
+// torch.remainder: sign of y.
+template <class F>
+TAIR_INLINE F remainder(F x, F y) {
+  const F rest = fmod(x, y);
+  return rest != 0 && (y < 0) != (rest < 0) ? rest + y : rest;
+}
+
+// torch.floor_divide: x == remainder + y * quotient holds where it can (c10::div_floor_floating).
+template <class F>
+TAIR_INLINE F div_floor(F x, F y) {
+  const F rest = fmod(x, y), ratio = x / y;
+  const F whole = (x - rest) / y - static_cast<F>(rest != 0 && (y < 0) != (rest < 0));
+  const F below = floor(whole), nearest = whole - below > F(0.5) ? below + F(1) : below;
+  const F result = whole != 0 ? nearest : copysign(F(0), ratio);
+  return y == 0 ? ratio : result;
+}
+
+TAIR_INLINE float rsqrt(float x) { return 1.0f / sqrt(x); }
+TAIR_INLINE double rsqrt(double x) { return 1.0 / sqrt(x); }
+
+template <class F>
+TAIR_INLINE F sigmoid(F x) {
+  return F(1) / (F(1) + exp(-x));
+}
+template <class F>
+TAIR_INLINE F silu(F x) {
+  return x / (F(1) + exp(-x));
+}
+// torch.nn.functional.gelu, both forms.
+template <class F>
+TAIR_INLINE F gelu(F x) {
+  return x * F(0.5) * (F(1) + erf(x * F(0.70710678118654752440)));
+}
+template <class F>
+TAIR_INLINE F gelu_tanh(F x) {
+  return F(0.5) * x * (F(1) + tanh(F(0.79788456080286535588) * (x + F(0.044715) * x * x * x)));
+}
+// torch.nn.functional.softplus.
+template <class F>
+TAIR_INLINE F softplus(F x, F beta, F threshold) {
+  const F soft = log1p(exp(x * beta)) / beta;
+  return x * beta > threshold ? x : soft;
+}
+
+}  // namespace tair

@@ -1,0 +1,141 @@
+"""The C++ support library of native code: its build, its threads, its scalar and vector operations."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+import torch
+
+from torchair.build import build_library
+from torchair.errors import Rejection
+from torchair.native.support import Stage, Support, load_support
+
+
+@pytest.fixture(scope="module")
+def support() -> Support:
+    loaded = load_support()
+    if isinstance(loaded, Rejection):
+        pytest.skip(loaded.reason)
+    return loaded
+
+
+@pytest.fixture(scope="module")
+def compiled(support, tmp_path_factory):
+    """Compile a source that includes the headers; the loaded library."""
+    folder = tmp_path_factory.mktemp("sources")
+
+    def compile_source(name: str, text: str) -> ctypes.CDLL:
+        source = folder / f"{name}.cpp"
+        source.write_text(text)
+        library = build_library(
+            name, [source], support.compiler, support.flags, headers=support.headers, facts=support.facts
+        )
+        return ctypes.CDLL(str(library))
+
+    return compile_source
+
+
+_KERNELS = """
+#include <torchair_native/program.h>
+#define KERNEL extern "C" __attribute__((visibility("default"))) void
+
+// s: {count}; p: {data}. Adds one to its share.
+KERNEL increment(void* const* p, const int64_t* s, int64_t worker, int64_t workers) {
+  const tair::Range mine = tair::share(s[0], worker, workers, 4);
+  auto* data = static_cast<int64_t*>(p[0]);
+  for (int64_t i = mine.begin; i < mine.end; ++i) data[i] += 1;
+}
+
+// Each worker reads what another one wrote before the barrier.
+KERNEL rotate(void* const* p, const int64_t* s, int64_t worker, int64_t workers) {
+  const tair::Range mine = tair::share(s[0], worker, workers, 1);
+  auto* from = static_cast<const int64_t*>(p[0]);
+  auto* to = static_cast<int64_t*>(p[1]);
+  for (int64_t i = mine.begin; i < mine.end; ++i) to[i] = from[(i + 1) % s[0]] + 1;
+}
+
+// p: {seen}: which workers there are, and how many they think there are.
+KERNEL who(void* const* p, const int64_t*, int64_t worker, int64_t workers) {
+  static_cast<int64_t*>(p[0])[worker] = workers;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def kernels(compiled):
+    return compiled("torchair_test_kernels", _KERNELS)
+
+
+def _address(function) -> int:
+    return ctypes.cast(function, ctypes.c_void_p).value or 0
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3, 7, 16, 64])
+def test_stages_see_what_stands_before_their_barrier(support, kernels, workers) -> None:
+    count, turns = 101, 40
+    a, b = torch.arange(count), torch.zeros(count, dtype=torch.int64)
+    expected = a.clone()
+    stages = []
+    for turn in range(turns):
+        stages.append(Stage(_address(kernels.rotate), turn % 2, 0, 0, 1))
+        expected = torch.roll(expected, -1) + 1
+    support.run_program(stages, [a.data_ptr(), b.data_ptr(), a.data_ptr()], [count], workers)
+    assert torch.equal(a, expected)
+
+
+def test_workers_of_a_stage(support, kernels) -> None:
+    seen = torch.zeros(3, 8, dtype=torch.int64)
+    stages = [Stage(_address(kernels.who), i, 0, limit, 1) for i, limit in enumerate((0, 1, 2))]
+    pointers = [row.data_ptr() for row in seen]
+    ran = support.run_program(stages, pointers, [], 3)
+    assert ran == 3
+    assert seen[:, :4].tolist() == [[3, 3, 3, 0], [1, 0, 0, 0], [2, 2, 0, 0]]
+
+
+def test_no_more_threads_than_stages_use(support, kernels) -> None:
+    seen = torch.zeros(8, dtype=torch.int64)
+    assert support.run_program([Stage(_address(kernels.who), 0, 0, 2, 0)], [seen.data_ptr()], [], 5) == 2
+    assert support.run_program([Stage(_address(kernels.who), 0, 0, 1, 0)], [seen.data_ptr()], [], 5) == 1
+    assert support.run_program([], [], [], 5) == 1
+
+
+def test_shares_cover_everything_once(support, kernels) -> None:
+    for count in (0, 1, 3, 4, 5, 63, 64, 1001):
+        data = torch.zeros(max(count, 1), dtype=torch.int64)
+        for workers in (1, 2, 5, 64):
+            support.run_program([Stage(_address(kernels.increment), 0, 0, 0, 0)], [data.data_ptr()], [count], workers)
+        assert data[:count].eq(4).all()
+
+
+def test_inside_a_parallel_region_it_runs_alone(support, compiled) -> None:
+    library = compiled(
+        "torchair_test_nested",
+        """
+        #include <torchair_native/program.h>
+        extern "C" __attribute__((visibility("default"))) void nested(void* const* p, const int64_t*, int64_t worker, int64_t workers) {
+          static_cast<int64_t*>(p[0])[worker] = torchair_run_program(static_cast<const tair::Stage*>(p[1]), 1, nullptr, nullptr, 4);
+        }
+        extern "C" __attribute__((visibility("default"))) void nothing(void* const*, const int64_t*, int64_t, int64_t) {}
+        """,
+    )
+    threads = torch.zeros(2, dtype=torch.int64)
+    inner = (Stage * 1)(Stage(_address(library.nothing), 0, 0, 0, 0))
+    outer = [Stage(_address(library.nested), 0, 0, 0, 0)]
+    assert support.run_program(outer, [threads.data_ptr(), ctypes.addressof(inner)], [], 2) == 2
+    assert threads.tolist() == [1, 1]
+
+
+def test_the_threads_are_those_of_torch(support) -> None:
+    maps = Path("/proc/self/maps")
+    if not maps.exists():
+        pytest.skip("this system does not tell which libraries a process has loaded")
+    torch.set_num_threads(torch.get_num_threads())
+    loaded = {line.split()[-1] for line in maps.read_text().splitlines() if "libgomp" in line}
+    needed = subprocess.run(["ldd", str(support.library)], capture_output=True, text=True, check=True).stdout
+    (ours,) = [line.split("=>")[1].split()[0] for line in needed.splitlines() if "gomp" in line]
+    assert os.path.realpath(ours) in {os.path.realpath(path) for path in loaded}
+    assert str(Path(torch.__file__).parent) in os.path.realpath(ours) or len(loaded) == 1
