@@ -36,12 +36,12 @@ class Diagnostic:
 
 
 def read_diagnostics(text: str) -> tuple[Diagnostic, ...]:
-    """The errors in the output of gcc or clang, in order, each once.
+    """The errors in the output of gcc or clang, in order; of one place the first, since a template has one for each type.
 
     A path that is relative is the author's. An error inside another header is told at the author's line that led
     there, with the header's name behind the message.
     """
-    found: dict[Diagnostic, None] = {}
+    found: dict[str, Diagnostic] = {}
     reached = ""
     lines = text.splitlines()
     for index, line in enumerate(lines):
@@ -55,13 +55,13 @@ def read_diagnostics(text: str) -> tuple[Diagnostic, ...]:
             continue
         following = _excerpt(lines[index + 1 :])
         if _is_own(match["file"]):
-            found[Diagnostic(_place(match), match["text"], following)] = None
+            error = Diagnostic(_place(match), match["text"], following)
         else:
             where = _noted(lines[index + 1 :]) or reached or _place(match)
             inside = "" if where == _place(match) else f" (in {PurePath(match['file']).name}:{match['line']})"
-            found[Diagnostic(where, match["text"] + inside)] = None
-        reached = ""
-    return tuple(found)
+            error = Diagnostic(where, match["text"] + inside)
+        found.setdefault(error.where, error)
+    return tuple(found.values())
 
 
 def _is_own(file: str) -> bool:

@@ -96,8 +96,11 @@ namespace detail {
 using Value = std::variant<std::monostate, Tensor, TensorList, int64_t, double, bool, std::string, DType,
                            std::vector<int64_t>, std::vector<double>, std::vector<bool>, std::vector<std::string>>;
 
-// How the schema calls the type of a parameter. No other types can be parameters.
-template <typename T> struct schema_type;
+// How the schema calls the type of a parameter.
+template <typename T> struct schema_type {
+  static_assert(!std::is_same_v<T, T>, "a parameter has a type that stands for none of a schema; torchair/kernel.h lists those that do");
+  static std::string name() { return {}; }
+};
 template <> struct schema_type<Tensor> { static std::string name() { return "Tensor"; } };
 template <> struct schema_type<TensorList> { static std::string name() { return "Tensor[]"; } };
 template <> struct schema_type<int64_t> { static std::string name() { return "int"; } };

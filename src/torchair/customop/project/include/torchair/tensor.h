@@ -76,13 +76,20 @@ enum class DType : int8_t {
   ComplexDouble = 10,
   Bool = 11,
   BFloat16 = 15,
+  Float8_e5m2 = 23,
+  Float8_e4m3fn = 24,
+  UInt16 = 27,
+  UInt32 = 28,
+  UInt64 = 29,
 };
 
 // The names that ATen has for them.
 inline constexpr DType kByte = DType::UInt8, kChar = DType::Int8, kShort = DType::Int16, kInt = DType::Int32,
                        kLong = DType::Int64, kHalf = DType::Half, kFloat = DType::Float, kDouble = DType::Double,
                        kComplexHalf = DType::ComplexHalf, kComplexFloat = DType::ComplexFloat,
-                       kComplexDouble = DType::ComplexDouble, kBool = DType::Bool, kBFloat16 = DType::BFloat16;
+                       kComplexDouble = DType::ComplexDouble, kBool = DType::Bool, kBFloat16 = DType::BFloat16,
+                       kFloat8_e5m2 = DType::Float8_e5m2, kFloat8_e4m3fn = DType::Float8_e4m3fn,
+                       kUInt16 = DType::UInt16, kUInt32 = DType::UInt32, kUInt64 = DType::UInt64;
 
 inline const char* text(DType dtype) {
   switch (dtype) {
@@ -99,6 +106,11 @@ inline const char* text(DType dtype) {
     case DType::ComplexDouble: return "complex128";
     case DType::Bool: return "bool";
     case DType::BFloat16: return "bfloat16";
+    case DType::Float8_e5m2: return "float8_e5m2";
+    case DType::Float8_e4m3fn: return "float8_e4m3fn";
+    case DType::UInt16: return "uint16";
+    case DType::UInt32: return "uint32";
+    case DType::UInt64: return "uint64";
   }
   return "a dtype that kernels do not have";
 }
@@ -131,11 +143,8 @@ class Span {
   Span(T* data, Sizes sizes, Sizes strides)
       : data_(data), sizes_(std::move(sizes)), strides_(std::move(strides)), numel_(product(sizes_)) {
     int64_t expected = 1;
-    for (size_t d = sizes_.size(); d-- > 0;) {
-      if (sizes_[d] != 1 && strides_[d] != expected) contiguous_ = false;
-      expected *= sizes_[d];
-    }
-    contiguous_ = contiguous_ || numel_ == 0;
+    for (size_t d = sizes_.size(); d-- > 0; expected *= sizes_[d])
+      if (sizes_[d] != 1 && strides_[d] != expected) contiguous_ = numel_ == 0;
   }
 
   int64_t numel() const { return numel_; }
@@ -197,6 +206,13 @@ class Tensor {
   int64_t size(int64_t d) const {
     TORCHAIR_CHECK(-dim() <= d && d < dim(), "a tensor of ", dim(), " dimensions has no dimension ", d);
     return sizes_[d < 0 ? d + dim() : d];
+  }
+
+  bool is_contiguous() const {
+    int64_t expected = 1;
+    for (int64_t d = dim(); d-- > 0; expected *= sizes_[d])
+      if (sizes_[d] != 1 && strides_[d] != expected) return numel() == 0;
+    return true;
   }
 
   // The elements, as T or const T. In shape inference there are none.

@@ -1,0 +1,138 @@
+"""Load a project: prototypes, the built library, kernels, the adaptation in YAML, converters."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import importlib.util
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from torchair.customop.op_plugin_yaml import load_op_plugin_yaml
+from torchair.customop.project.build import built_for
+from torchair.customop.project.layout import Project
+from torchair.customop.prototype_file import load_prototypes
+from torchair.errors import BuildError, ProjectError
+from torchair.logs import logger
+from torchair.opset.declarations import register_kernel
+from torchair.opset.prototype import Prototype
+
+__all__ = ["load_library", "load_project"]
+
+_lock = threading.RLock()
+_loaded: dict[Path, Project] = {}
+
+
+def load_project(package: str | Path) -> None:
+    """Make the operators of a project available: eagerly as ``torch.ops.<namespace>.my_op``, and in both graph modes.
+
+    The package of a generated project does this when it is imported::
+
+        torchair.customop.load_project(__file__)
+
+    A second call for the same project changes nothing.
+
+    Args:
+        package: The ``__init__.py`` of the project's package, or the folder of the package.
+
+    Raises:
+        ProjectError: The package belongs to no project.
+        BuildError: It is not built, or was built for another torch.
+        OperatorFileError: A prototype or the YAML file is malformed.
+    """
+    folder = Path(package).resolve()
+    project = Project.of_package(folder.parent if folder.suffix == ".py" else folder)
+    with _lock:
+        if project.root in _loaded:
+            return
+        prototypes = [prototype for file in project.prototypes for prototype in load_prototypes(file)]
+        if project.cpp_sources or project.library.is_file():
+            load_library(project)
+            _register_built(project, prototypes)
+        for source in project.python_kernels:
+            _import_file(source, f"{project.package}.op_kernel.{source.stem}")
+        if project.yaml.is_file():
+            _load_yaml(project)
+        for source in project.converters:
+            importlib.import_module(f"{project.package}.converters.{source.stem}")
+        _loaded[project.root] = project
+
+
+def load_library(project: Project) -> None:
+    """Load what was built, so that each IR kernel is ``torch.ops.<package>_kernels.MyOp``.
+
+    Raises:
+        BuildError: There is nothing built, it was built for another torch, or sources contradict each other.
+    """
+    fix = f"torchair op build {project.root}"
+    built = built_for(project)
+    if not project.library.is_file():
+        raise BuildError("An operator project is not built", why=f"there is no {project.library}", fix=fix)
+    if built and built != torch.__version__:
+        why = f"{project.library} was built for torch {built}, this is torch {torch.__version__}"
+        raise BuildError("An operator project was built for another torch", why=why, fix=fix)
+    made = project.library.stat().st_mtime
+    if newer := [str(p.relative_to(project.root)) for p in project.cpp_sources if p.stat().st_mtime > made]:
+        logger.warning("%s is older than %s; build it again: %s", project.library, ", ".join(newer), fix)
+    try:
+        torch.ops.load_library(str(project.library))
+        register = ctypes.CDLL(str(project.library)).torchair_register
+    except (OSError, AttributeError) as error:
+        raise BuildError("A built operator library cannot be loaded", why=str(error), fix=fix) from error
+    register.restype = ctypes.c_char_p
+    if problems := register(project.kernel_namespace.encode()).decode():
+        raise BuildError(
+            "The C++ sources of an operator project do not fit together",
+            why=problems.splitlines(),
+            fix=f"Correct them, then: {fix}",
+            where=f"the project {project.root}",
+        )
+
+
+def _register_built(project: Project, prototypes: list[Prototype]) -> None:
+    built = getattr(torch.ops, project.kernel_namespace)
+    for prototype in prototypes:
+        if (packet := getattr(built, prototype.name, None)) is not None:
+            register_kernel(prototype.name)(_kernel(packet.default, prototype))
+
+
+def _kernel(operator: Any, prototype: Prototype) -> Callable[..., Any]:
+    """A built kernel, called as the contract for kernels says: inputs in order, attributes as keywords."""
+    inputs = [spec.name for spec in prototype.inputs]
+    order = [argument.name for argument in operator._schema.arguments]
+
+    def kernel(*tensors: Any, **attrs: Any) -> Any:
+        given = dict(zip(inputs, tensors, strict=True)) | attrs
+        return operator(*(given[name] for name in order))
+
+    kernel.__name__ = kernel.__qualname__ = prototype.name
+    return kernel
+
+
+def _import_file(source: Path, name: str) -> None:
+    spec = importlib.util.spec_from_file_location(name, source)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+
+
+def _load_yaml(project: Project) -> None:
+    report = load_op_plugin_yaml(project.yaml, namespace=project.namespace)
+    refused = [str(entry) for entry in report.refused]
+    if refused:
+        raise ProjectError(
+            "Operators of a project cannot be registered",
+            why=refused,
+            fix=f"Correct {project.yaml}",
+        )
