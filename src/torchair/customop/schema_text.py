@@ -174,6 +174,7 @@ def _parser_lines(message: str) -> list[str]:
     """What PyTorch's parser says, with the line that shows the place."""
     known = {"stoll": "a whole number is out of range", "stod": "a number is out of range"}
     lines = [line.rstrip() for line in message.splitlines() if line.strip()]
+    lines = [line.rpartition("please report a bug to PyTorch. ")[2] for line in lines]
     return [known.get(line, line) for line in lines[:4]] or ["PyTorch cannot read it"]
 
 

@@ -18,6 +18,7 @@ __all__ = [
     "ATTR_TYPES",
     "REQUIRED",
     "AttrSpec",
+    "Columns",
     "InputSpec",
     "OutputSpec",
     "Prototype",
@@ -64,20 +65,41 @@ def _is_identifier(name: object) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
+class Columns:
+    """The dtypes and layouts that a device supports for one input or output, of equal length.
+
+    Position ``i`` of all inputs and outputs together is one supported combination; combinations are not crossed.
+
+    Attributes:
+        dtypes: Names of ``torchair.ge.DataType`` (``"DT_FLOAT"``), or classes of them (``"numbertype"``).
+        formats: Names of ``torchair.ge.Format`` without ``FORMAT_`` (``"ND"``).
+    """
+
+    dtypes: tuple[str, ...]
+    formats: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class InputSpec:
-    """One input. ``host`` inputs are integers that the lowering receives as a sequence (sizes, axes, permutations)."""
+    """One input.
+
+    ``host`` inputs are integers that the lowering receives as a sequence (sizes, axes, permutations). ``columns`` is
+    what a device supports, where a file says so; here it restricts nothing.
+    """
 
     name: str
     kind: Kind = "required"
     host: bool = False
+    columns: Columns | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class OutputSpec:
-    """One output; a dynamic one stands for a list whose length the node decides."""
+    """One output; a dynamic one stands for a list whose length the node decides. ``columns``: as of an input."""
 
     name: str
     kind: Kind = "required"
+    columns: Columns | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +223,10 @@ class PrototypeRegistry:
     def get(self, name: str) -> Prototype | None:
         """The prototype of that name, or None."""
         return self._user.get(name) or self._builtin.get(name)
+
+    def is_builtin(self, name: str) -> bool:
+        """Whether an operator of that name is one of ours."""
+        return name in self._builtin
 
     def __iter__(self) -> Iterator[Prototype]:
         return iter((*self._builtin.values(), *self._user.values()))
