@@ -26,10 +26,42 @@ template <class X, class W> using acc_t = typename accumulator<X, W>::type;
 
 namespace detail {
 
-// xs rows of x against ws rows of w.
-template <int xs, int ws, class X, class W, class A>
-TAIR_INLINE void dot_block(const X* x, int64_t ldx, const W* w, int64_t ldw, int64_t k, A* out, int64_t ldout) {
-  constexpr int64_t step = lanes<A>;
+// How a vector of x and one of w are loaded, multiplied and added to sums. Loads of `some` elements put zeros after them.
+template <class X, class W, class A>
+struct Products {
+  static constexpr int step = lanes<A>;  // elements at a time
+  using Vector = vec<A>;
+  template <class T> static TAIR_INLINE Vector load_all(const T* from) { return load<A>(from); }
+  template <class T> static TAIR_INLINE Vector load_first(const T* from, int64_t count) { return load_some<A>(from, count); }
+  static TAIR_INLINE vec<A> add(Vector left, Vector right, vec<A> sums) { return fma(left, right, sums); }
+};
+
+#if defined(__AVX512BF16__)
+// Sums pairs of products, each addition rounded to float; results below 2^-126 become 0.
+template <>
+struct Products<bfloat16, bfloat16, float> {
+  static constexpr int step = 32;
+  using Vector = vector_t<uint16_t, 32>;
+  static TAIR_INLINE Vector load_all(const bfloat16* from) { return load_bytes<Vector>(from); }
+  static TAIR_INLINE Vector load_first(const bfloat16* from, int64_t count) {
+    Vector to{};
+    __builtin_memcpy(&to, from, static_cast<unsigned long>(count) * 2);
+    return to;
+  }
+  static TAIR_INLINE vec<float> add(Vector left, Vector right, vec<float> sums) {
+    // The builtin takes other types in each version of GCC.
+    __asm__("vdpbf16ps %2, %1, %0" : "+v"(sums) : "v"(left), "v"(right));
+    return sums;
+  }
+};
+#endif
+
+// xs rows of x against ws rows of w. Meanwhile, `ahead` rows from `next` on are fetched to the cache.
+template <int xs, int ws, int ahead, class X, class W, class A>
+TAIR_INLINE void dot_block(const X* x, int64_t ldx, const W* w, int64_t ldw, int64_t k, A* out, int64_t ldout, const W* next) {
+  using P = Products<X, W, A>;
+  using Vector = typename P::Vector;
+  constexpr int64_t step = P::step;
   // With few sums at a time, several accumulators each hide the latency of the additions.
   constexpr int parts = xs * ws >= 8 ? 1 : xs * ws >= 4 ? 2 : 4;
   vec<A> sums[parts][xs][ws] = {};
@@ -37,34 +69,38 @@ TAIR_INLINE void dot_block(const X* x, int64_t ldx, const W* w, int64_t ldw, int
   for (; i + parts * step <= k; i += parts * step) {
 #pragma GCC unroll 8
     for (int part = 0; part < parts; ++part) {
-      vec<A> right[ws];
+      Vector right[ws];
 #pragma GCC unroll 8
       for (int n = 0; n < ws; ++n) {
-        right[n] = load<A>(w + n * ldw + i + part * step);
+        right[n] = P::load_all(w + n * ldw + i + part * step);
+      }
+#pragma GCC unroll 8
+      for (int n = 0; n < ahead; ++n) {
+        __builtin_prefetch(next + n * ldw + i + part * step);
       }
 #pragma GCC unroll 16
       for (int m = 0; m < xs; ++m) {
-        const vec<A> left = load<A>(x + m * ldx + i + part * step);
+        const Vector left = P::load_all(x + m * ldx + i + part * step);
 #pragma GCC unroll 8
         for (int n = 0; n < ws; ++n) {
-          sums[part][m][n] = fma(left, right[n], sums[part][m][n]);
+          sums[part][m][n] = P::add(left, right[n], sums[part][m][n]);
         }
       }
     }
   }
   for (; i < k; i += step) {
-    const int64_t left_over = k - i;
-    vec<A> right[ws];
+    const int64_t rest = k - i;
+    Vector right[ws];
 #pragma GCC unroll 8
     for (int n = 0; n < ws; ++n) {
-      right[n] = left_over >= step ? load<A>(w + n * ldw + i) : load_some<A>(w + n * ldw + i, left_over);
+      right[n] = rest >= step ? P::load_all(w + n * ldw + i) : P::load_first(w + n * ldw + i, rest);
     }
 #pragma GCC unroll 16
     for (int m = 0; m < xs; ++m) {
-      const vec<A> left = left_over >= step ? load<A>(x + m * ldx + i) : load_some<A>(x + m * ldx + i, left_over);
+      const Vector left = rest >= step ? P::load_all(x + m * ldx + i) : P::load_first(x + m * ldx + i, rest);
 #pragma GCC unroll 8
       for (int n = 0; n < ws; ++n) {
-        sums[0][m][n] = fma(left, right[n], sums[0][m][n]);
+        sums[0][m][n] = P::add(left, right[n], sums[0][m][n]);
       }
     }
   }
@@ -78,35 +114,53 @@ TAIR_INLINE void dot_block(const X* x, int64_t ldx, const W* w, int64_t ldw, int
       }
     }
   }
+  A totals[xs * ws];
+  if constexpr (xs * ws <= lanes<A>) {
+    sum_lanes<A, xs * ws>(&sums[0][0][0], totals);
+  } else {
+#pragma GCC unroll 16
+    for (int m = 0; m < xs; ++m) {
+      sum_lanes<A, ws>(sums[0][m], totals + m * ws);
+    }
+  }
 #pragma GCC unroll 16
   for (int m = 0; m < xs; ++m) {
-    if constexpr (ws % 4 == 0) {
-#pragma GCC unroll 2
-      for (int n = 0; n < ws; n += 4) {
-        sum_four(&sums[0][m][n], out + m * ldout + n);
-      }
-    } else {
 #pragma GCC unroll 8
-      for (int n = 0; n < ws; ++n) {
-        out[m * ldout + n] = sum<A>(sums[0][m][n]);
-      }
+    for (int n = 0; n < ws; ++n) {
+      out[m * ldout + n] = totals[m * ws + n];
     }
   }
 }
 
-// ws rows of w against all m rows of x; those rows of w stay in the nearest cache.
+// ws rows of w against all m rows of x. Those rows of w come from memory in the first pass and from the nearest cache in the others,
+// which fetch the rows after them: otherwise memory and arithmetic would take turns.
 template <int ws, class X, class W, class A>
 TAIR_INLINE void dot_panel(const X* x, int64_t ldx, int64_t m, const W* w, int64_t ldw, int64_t k, A* out, int64_t ldout) {
+  if (m == 1) {
+    dot_block<1, ws, 0>(x, ldx, w, ldw, k, out, ldout, w);
+    return;
+  }
+  const W* next = w + ws * ldw;
   int64_t i = 0;
-  for (; i + 4 <= m; i += 4) {
-    dot_block<4, ws>(x + i * ldx, ldx, w, ldw, k, out + i * ldout, ldout);
+  if (m < 8) {
+    for (; i + 4 <= m; i += 4) {
+      dot_block<4, ws, 0>(x + i * ldx, ldx, w, ldw, k, out + i * ldout, ldout, next);
+    }
+  } else if (m < 16) {
+    for (; i + 4 <= m; i += 4, next += ws / 2 * ldw) {
+      dot_block<4, ws, (ws + 1) / 2>(x + i * ldx, ldx, w, ldw, k, out + i * ldout, ldout, next);
+    }
+  } else {
+    for (; i + 4 <= m; i += 4, next += ws / 4 * ldw) {
+      dot_block<4, ws, (ws + 3) / 4>(x + i * ldx, ldx, w, ldw, k, out + i * ldout, ldout, next);
+    }
   }
   if (m - i >= 2) {
-    dot_block<2, ws>(x + i * ldx, ldx, w, ldw, k, out + i * ldout, ldout);
+    dot_block<2, ws, 0>(x + i * ldx, ldx, w, ldw, k, out + i * ldout, ldout, next);
     i += 2;
   }
   if (m - i >= 1) {
-    dot_block<1, ws>(x + i * ldx, ldx, w, ldw, k, out + i * ldout, ldout);
+    dot_block<1, ws, 0>(x + i * ldx, ldx, w, ldw, k, out + i * ldout, ldout, next);
   }
 }
 
@@ -123,6 +177,98 @@ __attribute__((noinline)) void dot_rows(const X* x, int64_t ldx, int64_t m, cons
   }
   for (; j < rows; ++j) {
     detail::dot_panel<1>(x, ldx, m, w + j * ldw, ldw, k, out + j, ldout);
+  }
+}
+
+// ---------------------------------------------------------------- weights [K, N]
+
+namespace detail {
+
+// Adds ks rows of w, `ns` vectors of columns wide, times ks elements of each of xs rows of x to out. `some`: the last of those
+// vectors has only this many columns (0: all of them). first: out is set, not added to.
+template <int xs, int ns, class X, class W, class A>
+TAIR_INLINE void column_block(const X* x, int64_t ldx, const W* w, int64_t ldw, int64_t ks, A* out, int64_t ldout, int64_t some, bool first) {
+  constexpr int64_t step = lanes<A>;
+  vec<A> sums[xs][ns];
+#pragma GCC unroll 8
+  for (int m = 0; m < xs; ++m) {
+#pragma GCC unroll 8
+    for (int n = 0; n < ns; ++n) {
+      const A* from = out + m * ldout + n * step;
+      sums[m][n] = first ? zero<A>() : some != 0 ? load_some<A>(from, some) : load<A>(from);
+    }
+  }
+  for (int64_t i = 0; i < ks; ++i) {
+    vec<A> right[ns];
+#pragma GCC unroll 8
+    for (int n = 0; n < ns; ++n) {
+      const W* from = w + i * ldw + n * step;
+      right[n] = some != 0 ? load_some<A>(from, some) : load<A>(from);
+    }
+#pragma GCC unroll 8
+    for (int m = 0; m < xs; ++m) {
+      const vec<A> left = splat(static_cast<A>(x[m * ldx + i]));
+#pragma GCC unroll 8
+      for (int n = 0; n < ns; ++n) {
+        sums[m][n] = fma(left, right[n], sums[m][n]);
+      }
+    }
+  }
+#pragma GCC unroll 8
+  for (int m = 0; m < xs; ++m) {
+#pragma GCC unroll 8
+    for (int n = 0; n < ns; ++n) {
+      A* to = out + m * ldout + n * step;
+      some != 0 ? store_some(to, sums[m][n], some) : store(to, sums[m][n]);
+    }
+  }
+}
+
+template <int ns, class X, class W, class A>
+TAIR_INLINE void column_panel(const X* x, int64_t ldx, int64_t m, const W* w, int64_t ldw, int64_t ks, A* out, int64_t ldout, int64_t some,
+                              bool first) {
+  constexpr int wide = ns >= 4 ? ns / 2 : ns;  // vectors of columns where there are several rows: sums stay in registers
+  int64_t i = 0;
+  for (; i + 4 <= m; i += 4) {
+#pragma GCC unroll 2
+    for (int n = 0; n < ns; n += wide) {
+      column_block<4, wide>(x + i * ldx, ldx, w + n * lanes<A>, ldw, ks, out + i * ldout + n * lanes<A>, ldout, some, first);
+    }
+  }
+  for (; i < m; ++i) {
+    column_block<1, ns>(x + i * ldx, ldx, w, ldw, ks, out + i * ldout, ldout, some, first);
+  }
+}
+
+}  // namespace detail
+
+// out[i][j] = sum over l < k of x[i * ldx + l] * w[l * ldw + j], for i < m and j < columns: w is [K, N] with contiguous columns.
+// Few rows of w are read at a time, over all columns, so give it many columns (256 or more; out should stay in the nearest cache).
+template <class X, class W, class A = acc_t<X, W>>
+__attribute__((noinline)) void dot_columns(const X* x, int64_t ldx, int64_t m, const W* w, int64_t ldw, int64_t k, int64_t columns, A* out,
+                                           int64_t ldout) {
+  constexpr int64_t step = lanes<A>, rows = 16;
+  if (k == 0) {
+    for (int64_t i = 0; i < m; ++i) {
+      for (int64_t j = 0; j < columns; ++j) {
+        out[i * ldout + j] = 0;
+      }
+    }
+  }
+  for (int64_t l = 0; l < k; l += rows) {
+    const int64_t ks = k - l < rows ? k - l : rows;
+    const X* left = x + l;
+    const W* right = w + l * ldw;
+    int64_t j = 0;
+    for (; j + 8 * step <= columns; j += 8 * step) {
+      detail::column_panel<8>(left, ldx, m, right + j, ldw, ks, out + j, ldout, 0, l == 0);
+    }
+    for (; j + step <= columns; j += step) {
+      detail::column_panel<1>(left, ldx, m, right + j, ldw, ks, out + j, ldout, 0, l == 0);
+    }
+    if (j < columns) {
+      detail::column_panel<1>(left, ldx, m, right + j, ldw, ks, out + j, ldout, columns - j, l == 0);
+    }
   }
 }
 

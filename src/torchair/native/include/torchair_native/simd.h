@@ -21,6 +21,11 @@ struct vector_of {
 };
 template <class T, int lanes> using vector_t = typename vector_of<T, lanes>::type;
 
+namespace detail {
+template <class A> struct integer_like { using type = int32_t; };
+template <> struct integer_like<double> { using type = int64_t; };
+}  // namespace detail
+
 // A: float or double.
 template <class A> constexpr int lanes = vector_bytes / sizeof(A);
 template <class A> using vec = vector_t<A, lanes<A>>;
@@ -125,55 +130,80 @@ TAIR_INLINE void store(A* to, vec<A> from) {
 }
 template <class A>
 TAIR_INLINE void store_some(A* to, vec<A> from, int64_t count) {
+#if defined(__AVX512F__) && !defined(__clang__)
+  const auto mask = static_cast<uint16_t>((1u << count) - 1);
+  if constexpr (detail::same<A, float>) {
+    __builtin_ia32_storeups512_mask(to, from, mask);
+  } else {
+    __builtin_ia32_storeupd512_mask(to, from, static_cast<uint8_t>(mask));
+  }
+#else
   for (int64_t i = 0; i < count; ++i) {
     to[i] = from[i];
   }
+#endif
 }
 
 // ---------------------------------------------------------------- sums over the lanes
 
 namespace detail {
-template <class A, int count>
-TAIR_INLINE vector_t<A, count / 2> fold(vector_t<A, count> v) {
-  vector_t<A, count / 2> halves[2];
-  __builtin_memcpy(halves, &v, sizeof(v));
-  return halves[0] + halves[1];
+template <class A> using LaneIndex = vector_t<typename integer_like<A>::type, lanes<A>>;
+
+// Lane l: l, or l of the second vector where l has the bit `distance`.
+template <class A>
+constexpr LaneIndex<A> blend_index(int distance) {
+  LaneIndex<A> index{};
+  for (int l = 0; l < lanes<A>; ++l) {
+    index[l] = l & distance ? l + lanes<A> : l;
+  }
+  return index;
 }
-template <class A, int count>
-TAIR_INLINE auto fold_to_16_bytes(vector_t<A, count> v) {
-  if constexpr (count * sizeof(A) == 16) {
-    return v;
+// Lane l: l + distance, or l - distance of the second vector where l has that bit.
+template <class A>
+constexpr LaneIndex<A> swap_index(int distance) {
+  LaneIndex<A> index{};
+  for (int l = 0; l < lanes<A>; ++l) {
+    index[l] = l & distance ? l - distance + lanes<A> : l + distance;
+  }
+  return index;
+}
+
+// From n vectors to one: halves the number of vectors and the lanes that belong to each, in turn.
+template <class A, int n, int distance>
+TAIR_INLINE vec<A> gather_sums(const vec<A>* v) {
+  if constexpr (distance == 0) {
+    return v[0];
+  } else if constexpr (n == 1) {
+    const vec<A> folded = v[0] + __builtin_shuffle(v[0], v[0], swap_index<A>(distance));
+    return gather_sums<A, 1, distance / 2>(&folded);
   } else {
-    return fold_to_16_bytes<A, count / 2>(fold<A, count>(v));
+    vec<A> folded[n / 2];
+#pragma GCC unroll 8
+    for (int i = 0; i < n / 2; ++i) {
+      const vec<A> a = v[i], b = v[i + n / 2];
+      folded[i] = __builtin_shuffle(a, b, blend_index<A>(distance)) + __builtin_shuffle(a, b, swap_index<A>(distance));
+    }
+    return gather_sums<A, n / 2, distance / 2>(folded);
   }
 }
 }  // namespace detail
 
-template <class A>
-TAIR_INLINE A sum(vec<A> v) {
-  const auto folded = detail::fold_to_16_bytes<A, lanes<A>>(v);
-  if constexpr (sizeof(A) == 4) {
-    return (folded[0] + folded[2]) + (folded[1] + folded[3]);
-  } else {
-    return folded[0] + folded[1];
+// The sums over the lanes of n vectors (a power of two, at most as many as lanes): to[i * step] = sum of v[i].
+// Cheaper than n sums: two thirds of the work is shared.
+template <class A, int n>
+TAIR_INLINE void sum_lanes(const vec<A>* v, A* to) {
+  const vec<A> sums = detail::gather_sums<A, n, lanes<A> / 2>(v);
+#pragma GCC unroll 16
+  for (int i = 0; i < n; ++i) {
+    to[i] = sums[i * (lanes<A> / n)];
   }
 }
 
-// The sums of four vectors: cheaper than one after the other.
-TAIR_INLINE void sum_four(const vec<float>* v, float* to) {
-  using Four = vector_t<float, 4>;
-  const Four a = detail::fold_to_16_bytes<float, lanes<float>>(v[0]), b = detail::fold_to_16_bytes<float, lanes<float>>(v[1]);
-  const Four c = detail::fold_to_16_bytes<float, lanes<float>>(v[2]), d = detail::fold_to_16_bytes<float, lanes<float>>(v[3]);
-  using Index = vector_t<int32_t, 4>;
-  const Four ab = __builtin_shuffle(a, b, Index{0, 4, 1, 5}) + __builtin_shuffle(a, b, Index{2, 6, 3, 7});
-  const Four cd = __builtin_shuffle(c, d, Index{0, 4, 1, 5}) + __builtin_shuffle(c, d, Index{2, 6, 3, 7});
-  const Four all = __builtin_shuffle(ab, cd, Index{0, 1, 4, 5}) + __builtin_shuffle(ab, cd, Index{2, 3, 6, 7});
-  __builtin_memcpy(to, &all, sizeof(all));
-}
-TAIR_INLINE void sum_four(const vec<double>* v, double* to) {
-  for (int i = 0; i < 4; ++i) {
-    to[i] = sum<double>(v[i]);
-  }
+template <class A>
+TAIR_INLINE A sum(vec<A> v) {
+  A result;
+  sum_lanes<A, 1>(&v, &result);
+  return result;
 }
 
 }  // namespace tair
