@@ -1,8 +1,6 @@
-// Elementwise launches that need no dispatcher: ATen's kernels over iterators that are built once, and short loops.
+// Elementwise operators without the dispatcher: ATen's kernels, and short loops.
 
 #pragma once
-
-#include "arena.h"
 
 #include <ATen/TensorIterator.h>
 #ifndef TORCHAIR_WITHOUT_KERNELS
@@ -13,33 +11,31 @@
 #endif
 
 #include <cstdint>
-#include <optional>
 #include <string_view>
-#include <utility>
-#include <vector>
 
 namespace torchair {
 
-// What the fake tensor of a slot promises.
-struct Spec {
-  at::ScalarType dtype;
-  std::vector<int64_t> sizes;
-  std::vector<int64_t> strides;
-
-  bool fits(const at::Tensor& tensor) const {
-    return tensor.defined() && tensor.scalar_type() == dtype && tensor.layout() == c10::kStrided && tensor.is_cpu() &&
-        !tensor.is_conj() && !tensor.is_neg() && !tensor._is_zerotensor() && tensor.sizes() == at::IntArrayRef(sizes) &&
-        tensor.strides() == at::IntArrayRef(strides);
-  }
-};
-
-// Elementwise kernels of ATen that a launch calls without the dispatcher, over an iterator that is built once. They are
-// the kernels that eager mode calls, so results are the same bits.
+// Elementwise kernels of ATen that a launch calls over an iterator that is built once. They are the kernels that eager
+// mode calls, so results are the same bits.
 struct Elementwise {
   enum class Form : uint8_t { Unary, UnaryFloat, Binary, BinaryFloat, BinaryAlpha, UnaryScalar };
   const char* name;
   Form form;
   void (*run)(at::TensorIteratorBase&, const at::Scalar&);
+
+  bool binary() const { return form == Form::Binary || form == Form::BinaryFloat || form == Form::BinaryAlpha; }
+  bool scalar() const { return form == Form::BinaryAlpha || form == Form::UnaryScalar; }
+  int operands() const { return binary() ? 3 : 2; }
+
+  at::TensorIterator iterator(const at::Tensor& result, const at::Tensor& a, const at::Tensor& b) const {
+    switch (form) {
+      case Form::UnaryFloat: return at::TensorIterator::unary_float_op(const_cast<at::Tensor&>(result), a);
+      case Form::BinaryFloat: return at::TensorIterator::binary_float_op(const_cast<at::Tensor&>(result), a, b);
+      case Form::Binary:
+      case Form::BinaryAlpha: return at::TensorIterator::binary_op(const_cast<at::Tensor&>(result), a, b);
+      default: return at::TensorIterator::unary_op(const_cast<at::Tensor&>(result), a);
+    }
+  }
 };
 
 #ifdef TORCHAIR_WITHOUT_KERNELS  // a build of torch whose kernels cannot be linked to: every launch goes through the dispatcher
@@ -95,45 +91,41 @@ inline const Elementwise* find_elementwise(std::string_view name) {
 struct Short {
   static constexpr int64_t most = 1024;  // elements; beyond, vector instructions and threads win
   char operation = 0;                    // + - * /, or 0 where the kernel runs
-  bool wide = false;                     // float64
-  int64_t count = 0;
-  int64_t step[2] = {1, 1};  // of the inputs; 0 for a single number
+  uint8_t step[2] = {1, 1};              // of the inputs; 0 for a single number
+  uint16_t count = 0;
+
+  // None where the kernel runs.
+  static Short of(const Elementwise& kernel, const at::TensorIterator& iterator, const at::Scalar& scalar) {
+    const std::string_view name = kernel.name;
+    if (!kernel.binary() || !at::isFloatingType(iterator.common_dtype())) return {};
+    if (iterator.numel() == 0 || iterator.numel() > most || iterator.ndim() > 1 || iterator.ntensors() != 3) return {};
+    if (kernel.scalar() && scalar.toDouble() != 1) return {};
+    Short found;
+    found.count = static_cast<uint16_t>(iterator.numel());
+    const auto size = static_cast<int64_t>(at::elementSize(iterator.common_dtype()));
+    for (int i = 0; i < 3; ++i) {
+      if (iterator.dtype(i) != iterator.common_dtype()) return {};
+      if (iterator.ndim() == 0) continue;
+      const auto stride = iterator.strides(i)[0];
+      if (stride != size && (i == 0 || stride != 0)) return {};
+      if (i > 0) found.step[i - 1] = stride == 0 ? 0 : 1;
+    }
+    found.operation = name == "aten::add" ? '+' : name == "aten::sub" ? '-' : name == "aten::mul" ? '*' : name == "aten::div" ? '/' : 0;
+    return found;
+  }
 
   template <typename T>
   void run(void* const* data) const {
     auto* out = static_cast<T*>(data[0]);
     const auto* a = static_cast<const T*>(data[1]);
     const auto* b = static_cast<const T*>(data[2]);
+    const int64_t n = count, i_a = step[0], i_b = step[1];
     switch (operation) {
-      case '+': for (int64_t i = 0; i < count; ++i) out[i] = a[i * step[0]] + b[i * step[1]]; break;
-      case '-': for (int64_t i = 0; i < count; ++i) out[i] = a[i * step[0]] - b[i * step[1]]; break;
-      case '*': for (int64_t i = 0; i < count; ++i) out[i] = a[i * step[0]] * b[i * step[1]]; break;
-      default: for (int64_t i = 0; i < count; ++i) out[i] = a[i * step[0]] / b[i * step[1]];
+      case '+': for (int64_t i = 0; i < n; ++i) out[i] = a[i * i_a] + b[i * i_b]; break;
+      case '-': for (int64_t i = 0; i < n; ++i) out[i] = a[i * i_a] - b[i * i_b]; break;
+      case '*': for (int64_t i = 0; i < n; ++i) out[i] = a[i * i_a] * b[i * i_b]; break;
+      default: for (int64_t i = 0; i < n; ++i) out[i] = a[i * i_a] / b[i * i_b];
     }
-  }
-};
-
-// A call of such a kernel. Operand 0 is the output.
-struct Iteration {
-  struct Pointer {
-    int operand;
-    uint32_t slot;
-    Spec spec;
-  };
-  const Elementwise* kernel;
-  at::TensorIterator iterator;
-  at::Scalar scalar;
-  std::vector<Pointer> pointers;  // operands whose memory differs from run to run
-  std::vector<std::pair<int, at::Tensor>> held;  // operands in the arena
-  std::optional<Spec> output;  // a fresh output
-  int32_t result = -1;
-  int64_t generation = -1;  // of the arenas when the pointers of `held` were taken
-  Short arithmetic;
-  void* data[3] = {nullptr, nullptr, nullptr};  // of the operands, for `arithmetic`
-
-  void point(int operand, void* address) {
-    if (arithmetic.operation == 0) iterator.unsafe_replace_operand(operand, address);
-    else data[operand] = address;
   }
 };
 

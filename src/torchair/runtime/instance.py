@@ -85,7 +85,7 @@ class Instance:
 
 
 def _native_core(extension: ModuleType, plan: Plan, arena: Any, static: Any) -> Any:
-    core = extension.PlanInstance(plan.slots, plan.inputs, arena)
+    core = extension.PlanInstance(plan.slots, plan.inputs, arena, _products_are_exact())
     for slot, value in plan.constants.items():
         core.hold(slot, value)
     for slot, spec in plan.specs.items():
@@ -110,6 +110,17 @@ def _native_core(extension: ModuleType, plan: Plan, arena: Any, static: Any) -> 
             core.add_callback(launch.function, launch.args, launch.results, step.release)
     core.finish(plan.outputs)
     return core
+
+
+def _products_are_exact() -> bool:
+    """Whether products of float32 are what BLAS gives: no setting lets PyTorch round their operands."""
+    try:
+        if torch.get_float32_matmul_precision() != "highest":
+            return False
+    except RuntimeError:  # set for single backends
+        return False
+    matmul = getattr(torch.backends.mkldnn, "matmul", None)  # since 2.9
+    return getattr(matmul, "fp32_precision", "none") in ("none", "ieee")
 
 
 def _name(call: Call) -> tuple[str, str]:
