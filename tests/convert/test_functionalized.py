@@ -12,6 +12,7 @@ from torch import Tensor
 import torchair
 from tests.convert.conversion import check, reference_backend
 from tests.custom_operators import define, ops
+from torchair import _torch_compat
 from torchair.config import CompilerConfig
 from torchair.errors import MutationError
 
@@ -284,16 +285,63 @@ def test_a_hand_written_pair_converts_automatically() -> None:
 # --- refused ---
 
 
-def test_a_slice_that_pytorch_believes_to_end_behind_its_base() -> None:
+@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
+def test_a_slice_that_pytorch_believes_to_end_behind_its_base(dynamic: bool) -> None:
     """Its fake results have the wrong shape, so everything after them would be wrong."""
     whole = numbers(6, 3)
-    error = refused(lambda x, y: ops.my_inplace(x[2:4], y), whole[2:], torch.ones(2, 3))
+    error = refused(lambda x, y: ops.my_inplace(x[2:4], y), whole[2:], torch.ones(2, 3), dynamic=dynamic)
     assert "writes the argument 'x', a slice of an input that begins inside its storage" in str(error)
 
 
-def refused(program: Callable[..., Any], *args: Any) -> MutationError:
+#: Writes that PyTorch describes as views of an input's new value.
+AFTER_A_WRITE: dict[str, Callable[[Tensor], Any]] = {
+    "transposed": lambda x: (x.t().mul_(0.5), ops.fill_all([x[1:3][0], x[1:3][1]], 0.5)),
+    "rows": lambda x: (x[1:].mul_(0.5), ops.fill_all([x[1], x[2]], 0.5)),
+    "a row": lambda x: (x[0].add_(1), ops.my_inplace(x[1], x[1] * 2)),
+    "a row, then rows": lambda x: (x[0].add_(1), ops.my_inplace(x[1:3], x[1:3] * 2)),
+    "an element": lambda x: (x[0].fill_(5.0), ops.my_inplace(x[1], x[1] * 2)),
+    "all": lambda x: (x.copy_(2 - x), ops.my_inplace(x[1], x[1] * 2)),
+    "whole": lambda x: (x[:].mul_(0.5), ops.fill_all([x[1:]], 0.5)),
+    "a copy": lambda x: (x.copy_(torch.ones_like(x)), ops.accumulate(x[1], x[2] * 2)),
+    "by the operator": lambda x: (ops.my_inplace(x[0], x[0] * 2), ops.accumulate(x[1:3], x[1:3] * 2)),
+    "an intermediate": lambda x: (c := x * 2, ops.my_inplace(c[1:3], x[1:3] * 2), x.copy_(c)),
+}
+
+
+@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
+@pytest.mark.parametrize("name", AFTER_A_WRITE)
+def test_a_view_of_an_input_inside_its_storage_that_was_written_before(name: str, dynamic: bool) -> None:
+    """PyTorch before 2.13 may count its position from two places, and does not tell which."""
+    torch._dynamo.reset()
+    compiled = torch.compile(AFTER_A_WRITE[name], backend=reference_backend(), fullgraph=True, dynamic=dynamic)
+    for start in (2, 3):
+        expected, actual = numbers(8, 3) + start, numbers(8, 3) + start
+        with torch.no_grad():
+            AFTER_A_WRITE[name](expected[start : start + 5])
+            if _torch_compat.positions_survive_writes():
+                compiled(actual[start : start + 5])
+                torch.testing.assert_close(actual, expected, rtol=0, atol=0)
+            else:
+                with pytest.raises(torch._dynamo.exc.BackendCompilerFailed) as caught:
+                    compiled(actual[start : start + 5])
+                assert isinstance(caught.value.inner_exception, MutationError)
+                assert "PyTorch before 2.13 may have counted the position of the view" in str(caught.value)
+
+
+@pytest.mark.parametrize("name", AFTER_A_WRITE)
+def test_a_view_of_an_input_that_was_written_before(name: str) -> None:
+    torch._dynamo.reset()
+    expected, actual = numbers(5, 3), numbers(5, 3)
+    with torch.no_grad():
+        AFTER_A_WRITE[name](expected)
+        torch.compile(AFTER_A_WRITE[name], backend=reference_backend(), fullgraph=True)(actual)
+    torch.testing.assert_close(actual, expected, rtol=0, atol=0)
+
+
+def refused(program: Callable[..., Any], *args: Any, dynamic: bool | None = None) -> MutationError:
+    torch._dynamo.reset()
     with pytest.raises(torch._dynamo.exc.BackendCompilerFailed) as caught, torch.no_grad():
-        torch.compile(program, backend=reference_backend(), fullgraph=True)(*args)
+        torch.compile(program, backend=reference_backend(), fullgraph=True, dynamic=dynamic)(*args)
     error = caught.value.inner_exception
     assert isinstance(error, MutationError), error
     return error

@@ -89,11 +89,65 @@ def convert(driver: Driver, node: fx.Node) -> Any:
         )
     schema = OperatorSchema.of(overload)
     if _torch_compat.is_auto_functionalized_v2(node.target):
+        _refuse_unknown_positions(driver, schema, node)
         wrapped = _read_v2(schema, node)
         _refuse_truncated_slices(driver, schema, node)
     else:
         wrapped = _read_v1(driver, schema, node)
     return _Expansion(driver, node, schema, wrapped).run()
+
+
+def _refuse_unknown_positions(driver: Driver, schema: OperatorSchema, node: fx.Node) -> None:
+    """Where PyTorch does not tell what the position of a written view in its base was counted from.
+
+    It describes a view of an input that was written before as one of the input's new value, and before 2.13 may count
+    from where the input began in its storage. Nothing in the graph says so, so every base that may be such a new value
+    is taken for one.
+
+    Raises:
+        MutationError: An argument is such a view.
+    """
+    if _torch_compat.positions_survive_writes():
+        return
+    bases: Any = node.kwargs["_all_bases"]
+    inputs = [_meta(n) for n in node.graph.find_nodes(op="placeholder")]
+    inside = [t for t in inputs if _is_strided(t) and not _torch_compat.known_true(t.storage_offset() == 0)]
+    for key in node.kwargs:
+        prefix = key.removesuffix("_storage_offset").removesuffix("_slice_dim")
+        if prefix == key:
+            continue
+        base = bases[node.kwargs[f"{prefix}_base_index"]]
+        if base.op != "placeholder" and any(_may_be_new_value(_meta(base), t) for t in inside):
+            (name,) = (a.name for a in schema.written if _belongs(prefix, a.name, a.is_list))
+            raise MutationError(
+                "An operator writes memory in a way that a graph cannot express",
+                why=[
+                    f"schema: {schema.overload._schema}",
+                    (
+                        f"it writes {name!r}, a view of a tensor that may be an input which begins inside its storage "
+                        "and was written before; PyTorch before 2.13 may have counted the position of the view from "
+                        "another place"
+                    ),
+                ],
+                fix=f"Call the compiled function with a clone() of what {name} is a view of.",
+                where=driver.builder.origin.source,
+            )
+
+
+def _belongs(prefix: str, name: str, is_list: bool) -> bool:
+    """Whether keywords with this prefix describe an argument, or an item of it."""
+    return prefix == f"_{name}" or (is_list and prefix.rpartition("_")[0] == f"_{name}")
+
+
+def _is_strided(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.layout is torch.strided
+
+
+def _may_be_new_value(value: torch.Tensor, old: torch.Tensor) -> bool:
+    """Whether a tensor may be what another one is after a write: of the same dtype and sizes, as far as is known."""
+    if value.dtype != old.dtype or value.dim() != old.dim():
+        return False
+    return not any(_torch_compat.known_true(a != b) for a, b in zip(value.shape, old.shape, strict=True))
 
 
 def _refuse_truncated_slices(driver: Driver, schema: OperatorSchema, node: fx.Node) -> None:
@@ -109,7 +163,7 @@ def _refuse_truncated_slices(driver: Driver, schema: OperatorSchema, node: fx.No
                 continue
             dim, end = (_meta(node.kwargs[f"{prefix}_slice_{part}"]) for part in ("dim", "end"))
             size = _meta(bases[node.kwargs[f"{prefix}_base_index"]]).shape[dim]
-            if isinstance(size, int) and isinstance(end, int) and end > size:
+            if _torch_compat.known_true(end > size):
                 raise MutationError(
                     "PyTorch functionalizes a slice of an input wrongly",
                     why=(
