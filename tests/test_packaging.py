@@ -109,7 +109,7 @@ def test_wheel_metadata(wheel: zipfile.ZipFile) -> None:
         for line in metadata.splitlines()
         if line.startswith("Requires-Dist") and "extra" not in line
     }
-    assert required == {"torch", "numpy", "protobuf", "attrs", "lark", "platformdirs", "safetensors"}
+    assert required == {"torch", "numpy", "protobuf", "attrs", "lark", "platformdirs", "pyyaml", "safetensors"}
     assert "License-Expression: BSD-3-Clause" in metadata
     assert "torchair.pipeline.backends:npu" in wheel.read(f"{folder}/entry_points.txt").decode()
     assert f"{folder}/licenses/LICENSE" in wheel.namelist()

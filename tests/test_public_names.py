@@ -26,6 +26,7 @@ NAMES = {
     "torchair.ge.attr": (
         "Bool DataType Float Int ListBool ListDataType ListFloat ListInt ListListFloat ListListInt ListStr Str"
     ),
+    "torchair.customop": "load_prototypes load_op_plugin_yaml check_operator",
     "torchair.inference": "cache_compile readable_cache set_dim_gears",
     "torchair.ops": (
         "npu_print record wait npu_fused_infer_attention_score npu_fused_infer_attention_score_v2 "

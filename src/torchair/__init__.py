@@ -10,7 +10,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from torchair import configs, core, ge, inference, llm_datadist, ops, scope, tools
+    from torchair import configs, core, customop, ge, inference, llm_datadist, ops, scope, tools
     from torchair.config import CompilerConfig
     from torchair.convert.registry import register_fx_node_ge_converter
     from torchair.convert.supported import declare_supported
@@ -45,13 +45,14 @@ _HOMES = {
     "reset": "torchair.pipeline.explain",
     "use_internal_format_weight": "torchair.later",
 }
-_SUBMODULES = ("configs", "core", "ge", "inference", "llm_datadist", "ops", "scope", "tools")
+_SUBMODULES = ("configs", "core", "customop", "ge", "inference", "llm_datadist", "ops", "scope", "tools")
 
 __all__ = [
     "CompilerConfig",
     "check_operator",
     "configs",
     "core",
+    "customop",
     "declare_supported",
     "dynamo_export",
     "explain",

@@ -89,7 +89,7 @@ from torchair._torch_compat.patterns import (
     pattern_of,
     trace_pattern,
 )
-from torchair._torch_compat.schemas import parse_schema_text
+from torchair._torch_compat.schemas import find_exact, parse_schema_text
 from torchair._torch_compat.symbols import (
     create_size_symbol,
     is_unbacked,
@@ -141,6 +141,7 @@ __all__ = [
     "fake_calls",
     "fake_evaluation",
     "fake_modes",
+    "find_exact",
     "find_overload",
     "find_packet",
     "flash_attention_groups_heads",

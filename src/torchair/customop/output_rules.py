@@ -34,6 +34,7 @@ __all__ = [
     "Rule",
     "Scope",
     "evaluate",
+    "kind_of_rule",
     "parse_dtype",
     "parse_size",
     "parse_value",
@@ -121,6 +122,11 @@ class OutputRule:
 def scope_of(schema: OperatorSchema) -> dict[str, Kind]:
     """The arguments of a schema as names of rules."""
     return {a.name: _kind_of(a) for a in schema.arguments}
+
+
+def kind_of_rule(rule: Rule) -> Kind:
+    """What a rule gives, for a scope."""
+    return rule.expression.kind
 
 
 def _kind_of(argument: Argument) -> Kind:
