@@ -24,7 +24,7 @@ from torchair._torch_compat.calls import (
     pytree,
     without_alias_check,
 )
-from torchair._torch_compat.devices import end_failed_capture
+from torchair._torch_compat.devices import device_is_available, end_failed_capture, private_device_name
 from torchair._torch_compat.dynamo import (
     compile_count,
     compiled_backend,
@@ -48,6 +48,8 @@ from torchair._torch_compat.fake import (
     is_fake,
     lacks_fake_kernel,
     new_fake_mode,
+    quiet_fakes,
+    symbolic_fake_mode,
 )
 from torchair._torch_compat.inductor import (
     compile_lock,
@@ -64,6 +66,7 @@ from torchair._torch_compat.operators import (
     find_overload,
     find_packet,
     flash_attention_groups_heads,
+    has_autograd_kernel,
     has_fake_kernel,
     has_kernel,
     has_python_decomposition,
@@ -92,17 +95,30 @@ from torchair._torch_compat.patterns import (
 from torchair._torch_compat.schemas import find_exact, parse_schema_text
 from torchair._torch_compat.symbols import (
     create_size_symbol,
+    floor_div,
+    guard_holds,
     is_unbacked,
     known_int,
     known_true,
+    modular_indexing,
     new_guards,
     settled_number,
+    size_at,
+    size_function,
     size_hint,
+    size_symbol,
     symbolic_number,
     sympy_number,
     traced_data_dependence,
 )
-from torchair._torch_compat.tensors import copy_all, required_storage_length, storage_copy, storage_id, storage_over
+from torchair._torch_compat.tensors import (
+    copy_all,
+    promoted_dtype,
+    required_storage_length,
+    storage_copy,
+    storage_id,
+    storage_over,
+)
 from torchair._torch_compat.tracing import functional_trace, trace_functional
 from torchair._torch_compat.types import HigherOrderOperator, OpOverload, OpOverloadPacket
 
@@ -132,6 +148,7 @@ __all__ = [
     "decompose_auto_functionalized",
     "default_pattern_trace",
     "detect_fake_mode",
+    "device_is_available",
     "disabled_autocast",
     "dynamo_source_name",
     "dynamo_traces_guard_scalar",
@@ -146,7 +163,10 @@ __all__ = [
     "find_packet",
     "flash_attention_groups_heads",
     "flatten_call",
+    "floor_div",
     "functional_trace",
+    "guard_holds",
+    "has_autograd_kernel",
     "has_fake_kernel",
     "has_kernel",
     "has_python_decomposition",
@@ -171,6 +191,7 @@ __all__ = [
     "known_true",
     "lacks_fake_kernel",
     "make_boxed",
+    "modular_indexing",
     "native_out_variant",
     "new_fake_mode",
     "new_guards",
@@ -179,23 +200,30 @@ __all__ = [
     "outside_of_compiles",
     "overload_names",
     "parse_schema_text",
-    "positions_survive_writes",
     "pattern_of",
+    "positions_survive_writes",
+    "private_device_name",
+    "promoted_dtype",
     "python_decompositions",
     "pytree",
+    "quiet_fakes",
     "recompile_limit",
     "recompile_reason",
     "register_ordered_effect",
     "required_storage_length",
     "settled_number",
     "shared_wrapper",
+    "size_at",
+    "size_function",
     "size_hint",
+    "size_symbol",
     "slices_count_from_storage",
     "static_input_positions",
     "storage_copy",
     "storage_id",
     "storage_over",
     "strides_tag",
+    "symbolic_fake_mode",
     "symbolic_number",
     "sympy_number",
     "trace_functional",

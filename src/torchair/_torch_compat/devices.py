@@ -8,7 +8,9 @@ from typing import Any
 import torch
 
 __all__ = [
+    "device_is_available",
     "end_failed_capture",
+    "private_device_name",
 ]
 
 
@@ -30,3 +32,16 @@ def end_failed_capture(device: torch.device, pool: Any) -> None:
     with contextlib.suppress(RuntimeError):
         ends[0](index, pool)
         release(index, pool)
+
+
+def private_device_name() -> str | None:
+    """What a device plug-in calls its devices (``"npu"``); None where there is no plug-in."""
+    name: str = torch._C._get_privateuse1_backend_name()
+    return name if name != "privateuseone" else None
+
+
+def device_is_available(kind: str) -> bool:
+    """Whether there is a device of a kind (``"cuda"``, or what a plug-in calls its own)."""
+    module = getattr(torch, kind, None)
+    available = getattr(module, "is_available", None)
+    return bool(available()) if callable(available) else False

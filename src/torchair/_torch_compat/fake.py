@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -19,6 +20,8 @@ __all__ = [
     "is_fake",
     "lacks_fake_kernel",
     "new_fake_mode",
+    "quiet_fakes",
+    "symbolic_fake_mode",
 ]
 
 
@@ -42,6 +45,34 @@ def new_fake_mode() -> Any:
     from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
     return FakeTensorMode(shape_env=ShapeEnv(), allow_non_fake_inputs=True)
+
+
+def symbolic_fake_mode() -> Any:
+    """A ``FakeTensorMode`` with the settings of a compile: an operator may make sizes, reading an element raises."""
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
+    env = ShapeEnv(allow_scalar_outputs=False, allow_dynamic_output_shape_ops=True)
+    return FakeTensorMode(shape_env=env, allow_non_fake_inputs=True)
+
+
+@contextlib.contextmanager
+def quiet_fakes() -> Iterator[None]:
+    """Leave out what fake tensors log, with a trace, about each kernel that raises: the exception says it."""
+    names = (
+        "torch._subclasses.fake_tensor",
+        "torch._subclasses.functional_tensor",
+        "torch.fx.experimental.symbolic_shapes",
+    )
+    loggers = [logging.getLogger(name) for name in names]
+    before = [log.disabled for log in loggers]
+    for log in loggers:
+        log.disabled = True
+    try:
+        yield
+    finally:
+        for log, disabled in zip(loggers, before, strict=True):
+            log.disabled = disabled
 
 
 def fake_modes(values: Iterable[Any]) -> list[Any]:

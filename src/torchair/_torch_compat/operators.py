@@ -17,6 +17,7 @@ __all__ = [
     "custom_operator_names",
     "find_overload",
     "find_packet",
+    "has_autograd_kernel",
     "flash_attention_groups_heads",
     "has_fake_kernel",
     "has_kernel",
@@ -105,6 +106,23 @@ def has_kernel(overload: OpOverload, key: str) -> bool:
     found = torch._C._dispatch_has_kernel_for_dispatch_key
     name = _qualified(overload)
     return any(found(name, k) for k in (key, "CompositeExplicitAutograd", "CompositeImplicitAutograd"))
+
+
+def has_autograd_kernel(overload: OpOverload) -> bool:
+    """Whether somebody registered how gradients flow through an operator."""
+    found = torch._C._dispatch_has_kernel_for_dispatch_key
+    if any(found(_qualified(overload), key) for key in ("Autograd", "AutogradCPU")):
+        return _has_formula(overload)
+    return False
+
+
+def _has_formula(overload: OpOverload) -> bool:
+    """False for a kernel of ``torch.library.custom_op`` that only refuses gradients, since nobody gave a formula."""
+    from torch._library.custom_ops import OPDEFS
+
+    name = overload._schema.name
+    known = OPDEFS.get(name) if hasattr(OPDEFS, "get") else None
+    return known is None or known._backward_fn is not None
 
 
 def _qualified(overload: OpOverload) -> str:

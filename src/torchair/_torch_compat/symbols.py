@@ -8,12 +8,18 @@ import torch
 
 __all__ = [
     "create_size_symbol",
+    "floor_div",
+    "guard_holds",
     "is_unbacked",
     "known_int",
     "known_true",
+    "modular_indexing",
     "new_guards",
     "settled_number",
+    "size_at",
+    "size_function",
     "size_hint",
+    "size_symbol",
     "symbolic_number",
     "sympy_number",
     "traced_data_dependence",
@@ -78,6 +84,30 @@ def settled_number(number: Any) -> Any:
     return node.shape_env.create_symintnode(node.expr, hint=size_hint(number))
 
 
+def size_symbol(size: Any) -> Any:
+    """The symbol of a size that :func:`create_size_symbol` made, which nothing replaces by what was found out of it."""
+    return size.node._expr
+
+
+def size_at(size: Any, values: Any) -> int | None:
+    """A (symbolic) size where symbols have values; None if it depends on others.
+
+    Args:
+        values: Integers by symbol.
+    """
+    if not isinstance(size, torch.SymInt):
+        return int(size)
+    node: Any = size.node
+    expr = node._expr.xreplace({symbol: sympy_number(value) for symbol, value in values.items()})
+    return int(expr) if expr.is_number else None
+
+
+def guard_holds(guard: Any, values: Any) -> bool | None:
+    """Whether a condition on symbols holds where they have values; None if it depends on others."""
+    found = guard.xreplace({symbol: sympy_number(value) for symbol, value in values.items()})
+    return bool(found) if not getattr(found, "free_symbols", None) else None
+
+
 def new_guards(fake_mode: Any) -> list[Any]:
     """What the shape environment assumed about its symbols while something was traced or compiled: sympy conditions."""
     return [guard.expr for guard in fake_mode.shape_env.guards]
@@ -103,3 +133,40 @@ def is_unbacked(symbol: Any) -> bool:
     from torch.utils._sympy.symbol import SymT, symbol_is_type
 
     return bool(symbol_is_type(symbol, (SymT.UNBACKED_INT, SymT.UNBACKED_FLOAT)))
+
+
+def floor_div(base: Any, divisor: Any) -> Any:
+    """``base // divisor`` of sizes."""
+    from torch.utils._sympy.functions import FloorDiv
+
+    return FloorDiv(base, divisor)
+
+
+def modular_indexing(base: Any, divisor: Any, modulus: Any) -> Any:
+    """``base // divisor % modulus`` of positions, none of which is negative."""
+    from torch.utils._sympy.functions import ModularIndexing
+
+    return ModularIndexing(base, divisor, modulus)
+
+
+def size_function(expr: Any) -> str:
+    """Which function of sizes an expression is: floor_div, modular, mod, max, min; empty for any other."""
+    import sympy
+    from torch.utils._sympy import functions
+
+    kinds = {
+        "floor_div": ("FloorDiv", "CleanDiv"),
+        "modular": ("ModularIndexing",),
+        "mod": ("Mod", "PythonMod"),
+        "max": ("Max",),
+        "min": ("Min",),
+    }
+    if isinstance(expr, sympy.Mod):
+        return "mod"
+    for kind, names in kinds.items():
+        classes = tuple(getattr(functions, n) for n in names if hasattr(functions, n))
+        if isinstance(expr, classes) or (
+            kind in ("max", "min") and isinstance(expr, getattr(sympy, kind.capitalize()))
+        ):
+            return kind
+    return ""

@@ -9,6 +9,7 @@ import torch
 
 __all__ = [
     "copy_all",
+    "promoted_dtype",
     "required_storage_length",
     "storage_copy",
     "storage_id",
@@ -52,3 +53,12 @@ def storage_over(address: int, nbytes: int, device: torch.device) -> torch.Untyp
         raise RuntimeError("This version of PyTorch cannot make a tensor over an address")
     storage: torch.UntypedStorage = construct(address, device, nbytes)
     return storage
+
+
+def promoted_dtype(operands: Sequence[Any]) -> torch.dtype:
+    """The dtype that tensors and (symbolic) numbers are promoted to together."""
+    from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND, elementwise_dtypes
+
+    kind = ELEMENTWISE_TYPE_PROMOTION_KIND.DEFAULT
+    result: torch.dtype = elementwise_dtypes(*operands, type_promotion_kind=kind)[1]
+    return result

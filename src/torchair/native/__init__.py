@@ -1,1 +1,7 @@
-"""Graphs of ATen operators to C++: fused loops in programs that run on threads without Python. Knows no IR."""
+"""Native code: parts of FX graphs compiled to C++, run in one parallel region. See ``partition.py`` for the flow."""
+
+from __future__ import annotations
+
+from torchair.native.partition import PartitionRecord, replace_regions
+
+__all__ = ["PartitionRecord", "replace_regions"]

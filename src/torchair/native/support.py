@@ -120,6 +120,8 @@ def _load() -> Support | Rejection:
         "-fno-math-errno",
         "-fno-trapping-math",
         "-ffp-contract=off",
+        # Calls stay before a condition that selects their result: under one, they would not be vectorized.
+        "-fno-tree-sink",
         "-fPIC",
         "-shared",
         "-fvisibility=hidden",
@@ -215,9 +217,11 @@ def _sleef_symbols() -> dict[str, tuple[str, str]]:
     """The functions of math.h: name to its 256- and 512-bit versions in Sleef."""
     text = (_FOLDER / "include" / "torchair_native" / "math.h").read_text(encoding="utf-8")
     symbols = {}
-    for name, for_float, for_double in re.findall(r"f\((\w+), (u\d+), (u\d+)\)", text):
-        symbols[f"{name}f"] = (f"Sleef_{name}f8_{for_float}", f"Sleef_{name}f16_{for_float}")
-        symbols[name] = (f"Sleef_{name}d4_{for_double}", f"Sleef_{name}d8_{for_double}")
+    # The lists there: f(name, accuracy of the float version, of the double version).
+    for name, *accuracies in re.findall(r"\b(?:f|unary|binary)\((\w+), (u\d+)?, ?(u\d+)?\)?", text):
+        for_float, for_double = (f"_{accuracy}" if accuracy else "" for accuracy in accuracies)
+        symbols[f"{name}f"] = (f"Sleef_{name}f8{for_float}", f"Sleef_{name}f16{for_float}")
+        symbols[name] = (f"Sleef_{name}d4{for_double}", f"Sleef_{name}d8{for_double}")
     return symbols
 
 

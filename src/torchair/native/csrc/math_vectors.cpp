@@ -83,3 +83,50 @@ inline double first(__m256d v) { return _mm256_cvtsd_f64(v); }
 
 TAIR_UNARY_FUNCTIONS(TAIR_DEFINE_UNARY)
 TAIR_BINARY_FUNCTIONS(TAIR_DEFINE_BINARY)
+TAIR_GUARDED_FUNCTIONS(TAIR_DEFINE_UNARY, TAIR_NOTHING)
+
+// ---------------------------------------------------------------- fmod
+
+TAIR_EXPORT float tair_fmodf(float x, float y) noexcept { return __builtin_fmodf(x, y); }
+TAIR_EXPORT double tair_fmod(double x, double y) noexcept { return __builtin_fmod(x, y); }
+
+#if defined(TAIR_SLEEF) && defined(__AVX2__)
+
+namespace {
+// Sleef's result is NaN where x / y overflows: the C library's then. Elsewhere both are exact.
+template <class V>
+inline V repair(V x, V y, V result) {
+  const auto is_nan = result != result;
+  bool any = false;
+  for (unsigned i = 0; i < sizeof(V) / sizeof(x[0]); ++i) {
+    any |= is_nan[i] != 0;
+  }
+  if (__builtin_expect(any, 0)) {
+    for (unsigned i = 0; i < sizeof(V) / sizeof(x[0]); ++i) {
+      result[i] = sizeof(x[0]) == 4 ? __builtin_fmodf(x[i], y[i]) : __builtin_fmod(x[i], y[i]);
+    }
+  }
+  return result;
+}
+}  // namespace
+
+#define TAIR_FMOD(name, type, sleef, isa, lanes) \
+  extern "C" type sleef(type, type); \
+  TAIR_EXPORT type _ZGV##isa##N##lanes##vv_tair_##name(type x, type y) { return repair(x, y, sleef(x, y)); }
+
+TAIR_FMOD(fmodf, __m256, Sleef_fmodf8, c, 8)
+TAIR_FMOD(fmodf, __m256, Sleef_fmodf8, d, 8)
+TAIR_FMOD(fmod, __m256d, Sleef_fmodd4, c, 4)
+TAIR_FMOD(fmod, __m256d, Sleef_fmodd4, d, 4)
+#ifdef __AVX512F__
+TAIR_FMOD(fmodf, __m512, Sleef_fmodf16, e, 16)
+TAIR_FMOD(fmod, __m512d, Sleef_fmodd8, e, 8)
+#endif
+TAIR_EXPORT __m128 _ZGVbN4vv_tair_fmodf(__m128 x, __m128 y) {
+  return _mm256_castps256_ps128(_ZGVdN8vv_tair_fmodf(_mm256_set_m128(x, x), _mm256_set_m128(y, y)));
+}
+TAIR_EXPORT __m128d _ZGVbN2vv_tair_fmod(__m128d x, __m128d y) {
+  return _mm256_castpd256_pd128(_ZGVdN4vv_tair_fmod(_mm256_set_m128d(x, x), _mm256_set_m128d(y, y)));
+}
+
+#endif

@@ -1,8 +1,10 @@
 // Mathematical functions of float and double, which GCC calls in vectors inside of `#pragma omp simd` loops.
 //
 // A function `tair_expf` is declared with the attribute `simd`, so GCC calls `_ZGVeN16v_tair_expf` and its kin; csrc/math_vectors.cpp
-// defines those as calls of the Sleef functions that torch's own kernels use. Calls under a condition are not vectorized
-// ("notinbranch"): write `c ? tair::exp(x) : y` with the call before the condition. Scalar calls give the same bits as vector ones.
+// defines those as calls of the Sleef functions that torch's own kernels use. Scalar calls give the same bits as vector ones.
+//
+// Calls under a condition are not vectorized ("notinbranch"), and in `c ? f(x) : g(x)` both are. Name the values first:
+// `const float a = f(x), b = g(x); ... c ? a : b`; -fno-tree-sink keeps GCC from moving them back.
 //
 // Flags (torchair.native.support passes them): TAIR_SLEEF: torch exports Sleef and the CPU has AVX2;
 // TAIR_SCALAR_<function>=1: this one it does not export; it is the C library's then.
@@ -16,10 +18,13 @@
   f(log, u10, u10) f(log2, u10, u10) f(log10, u10, u10) f(log1p, u10, u10) \
   f(sin, u10, u10) f(cos, u10, u10) f(tan, u10, u10) \
   f(asin, u10, u10) f(acos, u10, u10) f(atan, u10, u10) \
-  f(sinh, u10, u10) f(cosh, u10, u10) f(tanh, u10, u10) \
-  f(asinh, u10, u10) f(acosh, u10, u10) f(atanh, u10, u10) \
+  f(tanh, u10, u10) \
+  f(atanh, u10, u10) \
   f(erf, u10, u10) f(erfc, u15, u15) f(lgamma, u10, u10)
 #define TAIR_BINARY_FUNCTIONS(f) f(pow, u10, u10) f(atan2, u10, u10) f(hypot, u05, u05)
+// Sleef's overflow too early, its fmod where the quotient does: these have code around them.
+#define TAIR_GUARDED_FUNCTIONS(unary, binary) \
+  unary(sinh, u10, u10) unary(cosh, u10, u10) unary(asinh, u10, u10) unary(acosh, u10, u10) binary(fmod, , )
 
 // TAIR_IF_SET(X, a, b): a if the macro X is 1, b if it is not defined.
 #define TAIR_PLACEHOLDER_1 0,
@@ -35,18 +40,16 @@
 #define TAIR_VECTOR_ATTRIBUTE __attribute__((const))
 #endif
 #define TAIR_SCALAR_ATTRIBUTE __attribute__((const))
+#define TAIR_NOTHING(...)
 
 extern "C" {
-#define TAIR_DECLARE(name, ...) \
-  TAIR_IF_SET(TAIR_SCALAR_##name##f, TAIR_SCALAR_ATTRIBUTE, TAIR_VECTOR_ATTRIBUTE) float tair_##name##f(float) noexcept; \
-  TAIR_IF_SET(TAIR_SCALAR_##name, TAIR_SCALAR_ATTRIBUTE, TAIR_VECTOR_ATTRIBUTE) double tair_##name(double) noexcept;
-TAIR_UNARY_FUNCTIONS(TAIR_DECLARE)
-#undef TAIR_DECLARE
-#define TAIR_DECLARE(name, ...) \
-  TAIR_IF_SET(TAIR_SCALAR_##name##f, TAIR_SCALAR_ATTRIBUTE, TAIR_VECTOR_ATTRIBUTE) float tair_##name##f(float, float) noexcept; \
-  TAIR_IF_SET(TAIR_SCALAR_##name, TAIR_SCALAR_ATTRIBUTE, TAIR_VECTOR_ATTRIBUTE) double tair_##name(double, double) noexcept;
-TAIR_BINARY_FUNCTIONS(TAIR_DECLARE)
-#undef TAIR_DECLARE
+#define TAIR_DECLARE_AS(name, type, ...) \
+  TAIR_IF_SET(TAIR_SCALAR_##name, TAIR_SCALAR_ATTRIBUTE, TAIR_VECTOR_ATTRIBUTE) type tair_##name(__VA_ARGS__) noexcept;
+#define TAIR_DECLARE_UNARY(name, ...) TAIR_DECLARE_AS(name##f, float, float) TAIR_DECLARE_AS(name, double, double)
+#define TAIR_DECLARE_BINARY(name, ...) TAIR_DECLARE_AS(name##f, float, float, float) TAIR_DECLARE_AS(name, double, double, double)
+TAIR_UNARY_FUNCTIONS(TAIR_DECLARE_UNARY)
+TAIR_BINARY_FUNCTIONS(TAIR_DECLARE_BINARY)
+TAIR_GUARDED_FUNCTIONS(TAIR_DECLARE_UNARY, TAIR_DECLARE_BINARY)
 }
 
 namespace tair {
@@ -62,9 +65,42 @@ TAIR_UNARY_FUNCTIONS(TAIR_OVERLOAD)
 TAIR_BINARY_FUNCTIONS(TAIR_OVERLOAD)
 #undef TAIR_OVERLOAD
 
-// Remainder with the sign of x (torch.fmod); exact. The C library's: not vectorized.
-TAIR_INLINE float fmod(float x, float y) { return __builtin_fmodf(x, y); }
-TAIR_INLINE double fmod(double x, double y) { return __builtin_fmod(x, y); }
+// Remainder with the sign of x (torch.fmod); exact.
+TAIR_INLINE float fmod(float x, float y) { return tair_fmodf(x, y); }
+TAIR_INLINE double fmod(double x, double y) { return tair_fmod(x, y); }
+
+namespace detail {
+#define TAIR_OVERLOAD(name, ...) \
+  TAIR_INLINE float name(float x) { return tair_##name##f(x); } \
+  TAIR_INLINE double name(double x) { return tair_##name(x); }
+TAIR_GUARDED_FUNCTIONS(TAIR_OVERLOAD, TAIR_NOTHING)
+#undef TAIR_OVERLOAD
+
+// From here to where they overflow, sinh and cosh are half of exp.
+template <class F> constexpr F large_exponent = F(sizeof(F) == 4 ? 88 : 709);
+}  // namespace detail
+
+template <class F>
+TAIR_INLINE F sinh(F x) {
+  const F near = detail::sinh(x), root = exp(abs(x) * F(0.5)), far = copysign(root * F(0.5) * root, x);
+  return abs(x) > detail::large_exponent<F> ? far : near;
+}
+template <class F>
+TAIR_INLINE F cosh(F x) {
+  const F near = detail::cosh(x), root = exp(abs(x) * F(0.5)), far = root * F(0.5) * root;
+  return abs(x) > detail::large_exponent<F> ? far : near;
+}
+// Beyond 10^9, both are log(2x) to the last bit.
+template <class F>
+TAIR_INLINE F asinh(F x) {
+  const F near = detail::asinh(x), far = copysign(log(abs(x)) + F(0.69314718055994530942), x);
+  return abs(x) > F(1e9) ? far : near;
+}
+template <class F>
+TAIR_INLINE F acosh(F x) {
+  const F near = detail::acosh(x), far = log(x) + F(0.69314718055994530942);
+  return x > F(1e9) ? far : near;
+}
 
 // torch.remainder: sign of y.
 template <class F>
@@ -76,10 +112,11 @@ TAIR_INLINE F remainder(F x, F y) {
 // torch.floor_divide: x == remainder + y * quotient holds where it can (c10::div_floor_floating).
 template <class F>
 TAIR_INLINE F div_floor(F x, F y) {
-  const F rest = fmod(x, y), ratio = x / y;
-  const F whole = (x - rest) / y - static_cast<F>(rest != 0 && (y < 0) != (rest < 0));
-  const F below = floor(whole), nearest = whole - below > F(0.5) ? below + F(1) : below;
-  const F result = whole != 0 ? nearest : copysign(F(0), ratio);
+  const F rest = fmod(x, y), ratio = x / y, quotient = (x - rest) / y;
+  const F whole = rest != 0 && (y < 0) != (rest < 0) ? quotient - F(1) : quotient;
+  const F below = floor(whole), above = below + F(1), signed_zero = copysign(F(0), ratio);
+  const F nearest = whole - below > F(0.5) ? above : below;
+  const F result = whole != 0 ? nearest : signed_zero;
   return y == 0 ? ratio : result;
 }
 

@@ -1,0 +1,815 @@
+"""Groups -> the text of C++ functions. Pointers and sizes are arguments, so that equal groups are one function."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import sympy
+import torch
+
+from torchair.native.expressions import Buffer, Builder, Expr
+from torchair.native.formulas import C_TYPES, constant_text, operation_text, position_text
+from torchair.native.operations import Product, Reduce, Update, label_of
+from torchair.native.region import product
+from torchair.native.schedule import Group, Member
+
+__all__ = ["Kernel", "emit"]
+
+#: Elements of a row that are summed in one go; sums of blocks are added in double, which bounds the error.
+_BLOCK = 1024
+#: Results of a product or of reductions by columns that are computed together.
+_COLUMNS = 32
+#: A variable that results of reductions and products depend on: nothing made of them is computed before them.
+_RESULTS = sympy.Symbol("results")
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """One C++ function, and what it is called with.
+
+    Attributes:
+        body: The function without its name; equal for groups that differ only in pointers and sizes.
+        pointers: Its pointers, in order.
+        sizes: Its sizes, in order.
+        checks: It reports indices out of range in the last pointer.
+        comment: What it computes, one line for each operator.
+    """
+
+    body: str
+    pointers: tuple[Buffer, ...]
+    sizes: tuple[sympy.Symbol, ...]
+    checks: bool
+    comment: tuple[str, ...]
+
+
+def emit(group: Group, builder: Builder, stored: frozenset[Buffer], errors: Buffer) -> Kernel:
+    """The kernel of a group.
+
+    Args:
+        stored: Buffers that somebody outside of the group reads.
+        errors: Where indices out of range are reported.
+
+    Raises:
+        Unsupported: A size has a form that is not known here.
+    """
+    return _Emitter(group, builder, set(stored), errors).kernel()
+
+
+@dataclass(slots=True)
+class _Block:
+    """Statements at one depth of the loops.
+
+    Attributes:
+        lines: The statements so far.
+        names: Names of the expressions that are computed here.
+        outer: Block around it.
+        variables: Loop variables that the block, not the one around it, has.
+    """
+
+    lines: list[str] = field(default_factory=list)
+    names: dict[Expr, str] = field(default_factory=dict)
+    outer: _Block | None = None
+    variables: frozenset[sympy.Symbol] = frozenset()
+
+    def name_of(self, expr: Expr) -> str | None:
+        found = self.names.get(expr)
+        return found if found is not None or self.outer is None else self.outer.name_of(expr)
+
+
+class _Emitter:
+    def __init__(self, group: Group, builder: Builder, stored: set[Buffer], errors: Buffer) -> None:
+        self._group = group
+        self._builder = builder
+        self._stored = stored
+        self._errors = errors
+        self._pointers: dict[Buffer, str] = {}
+        self._sizes: dict[sympy.Symbol, str] = {}
+        self._variables: dict[sympy.Symbol, str] = {}
+        self._count = 0
+        self._checks = False
+        self._written = group.writes.keys()
+        self._results: dict[Buffer, Expr] = {}  # results of reductions and products, as variables
+        self._memos: dict[object, dict[Expr, Expr]] = {}
+
+    def kernel(self) -> Kernel:
+        group = self._group
+        if group.kind == "elements":
+            lines = self._elements()
+        elif group.kind == "rows":
+            lines = self._rows()
+        elif group.kind == "columns":
+            lines = self._columns()
+        elif group.kind == "product":
+            lines = self._products()
+        else:
+            lines = self._attention()
+        errors = self._pointer(self._errors) if self._checks else ""
+        head = [
+            f"{'' if b in self._written or b is self._errors else 'const '}{_c_type(b)}* {name} = "
+            f"static_cast<{'' if b in self._written or b is self._errors else 'const '}{_c_type(b)}*>(p[{i}]);"
+            for i, (b, name) in enumerate(self._pointers.items())
+        ]
+        head += [f"const int64_t {name} = s[{i}];" for i, name in enumerate(self._sizes.values())]
+        if self._checks:
+            lines = ["bool bad = false;", *lines, f"if (bad) {errors}[0] = 1;"]
+        body = "\n".join(f"  {line}" if line and not line.startswith("#") else line for line in (*head, *lines))
+        labels = [label_of(o) for o in (*group.products, *(m.operation for m in group.members))]
+        if group.attention is not None:
+            labels.append(label_of(group.attention))
+        return Kernel(
+            body,
+            tuple(self._pointers),
+            tuple(self._sizes),
+            self._checks,
+            tuple(line for label in dict.fromkeys(labels) for line in label.splitlines()),
+        )
+
+    # --- names ---
+
+    def _pointer(self, buffer: Buffer) -> str:
+        if buffer not in self._pointers:
+            prefix = "errors" if buffer is self._errors else "out" if buffer in self._written else "in"
+            self._pointers[buffer] = f"{prefix}{len(self._pointers)}"
+        return self._pointers[buffer]
+
+    def _position(self, position: sympy.Expr, block: _Block) -> str:
+        # Values that positions depend on are computed first.
+        for symbol in sorted(position.free_symbols, key=str):
+            if symbol in self._builder.indirect:
+                self._variables[symbol] = self._emit(self._builder.indirect[symbol], block)
+
+        def name_of(symbol: sympy.Symbol) -> str:
+            if symbol in self._variables:
+                return self._variables[symbol]
+            if symbol not in self._sizes:
+                self._sizes[symbol] = f"n{len(self._sizes)}"
+            return self._sizes[symbol]
+
+        return position_text(position, name_of)
+
+    def _new_name(self, prefix: str = "v") -> str:
+        self._count += 1
+        return f"{prefix}{self._count}"
+
+    # --- expressions ---
+
+    def _emit(self, expr: Expr, block: _Block) -> str:
+        """The name of an expression, or its text if that is as short."""
+        if expr.op == "const":
+            return constant_text(expr.value, expr.dtype)
+        if expr.op == "variable":
+            return str(expr.value)
+        while block.outer is not None and block.variables.isdisjoint(expr.variables):
+            block = block.outer
+        if (known := block.name_of(expr)) is not None:
+            return known
+        text = self._text(expr, block)
+        name = self._new_name()
+        block.lines.append(f"const {C_TYPES[expr.dtype]} {name} = {text};")
+        block.names[expr] = name
+        return name
+
+    def _text(self, expr: Expr, block: _Block) -> str:
+        if expr.op == "load":
+            assert expr.buffer is not None
+            assert expr.offset is not None
+            mask = self._emit(expr.mask, block) if expr.mask is not None else ""
+            element = f"{self._pointer(expr.buffer)}[{_plain(self._position(expr.offset, block))}]"
+            return f"{mask} ? {element} : {C_TYPES[expr.dtype]}(0)" if mask else element
+        if expr.op == "index":
+            return _plain(self._position(expr.value, block))
+        args = [self._emit(a, block) for a in expr.args]
+        if expr.op in ("checked", "checked_wrapped"):
+            return self._checked(expr.op, args, block)
+        return operation_text(expr, args)
+
+    def _checked(self, kind: str, args: Sequence[str], block: _Block) -> str:
+        self._checks = True
+        index, size = args[:2]
+        if kind == "checked_wrapped":
+            wrapped = self._new_name()
+            block.lines.append(f"const int64_t {wrapped} = {index} < 0 ? {index} + {size} : {index};")
+            index = wrapped
+        fits = self._new_name()
+        block.lines.append(f"const bool {fits} = ({index} >= 0) & ({index} < {size});")
+        block.lines.append(f"bad |= !{fits}{f' & {args[2]}' if len(args) > 2 else ''};")
+        return f"{fits} ? {index} : 0"
+
+    def _value(self, member: Member) -> Expr:
+        """What a member computes, from values of the group where it reads what the group makes."""
+        phase = (member.phase, member.is_row)
+
+        def replace(load: Expr) -> Expr | None:
+            assert load.buffer is not None
+            if load.buffer in self._results:
+                return self._results[load.buffer]
+            maker = next((m for m in self._group.members if m.out is load.buffer and m is not member), None)
+            if maker is None or isinstance(maker.operation, Reduce) or self._reads_before(load, member):
+                return None
+            if not self._is_reloaded(maker, member):
+                return self._value(maker)
+            return None
+
+        in_place = any(isinstance(m.operation, Update) for m in self._group.members)
+        memo = self._memos.setdefault((phase, member) if in_place else phase, {})
+        return self._builder.rewrite(member.value, {}, replace, memo)
+
+    def _reads_before(self, load: Expr, member: Member) -> bool:
+        """Whether what a member reads is what was in memory before the group."""
+        position = self._group.members.index(member)
+        return all(m.out is not load.buffer for m in self._group.members[:position])
+
+    def _is_reloaded(self, maker: Member, reader: Member) -> bool:
+        """Whether a value is read back from memory, since it was computed in an earlier loop."""
+        if maker.is_row or maker.phase == reader.phase:
+            return False
+        if maker.out in self._stored:
+            return True
+        if maker.value.is_cheap and not any(load.buffer in self._written for load in maker.value.loads):
+            return False
+        self._stored.add(maker.out)
+        return True
+
+    def _settle_stores(self) -> None:
+        """Find out which values later loops read back."""
+        for member in self._group.members:
+            for load in member.value.loads:
+                maker = next((m for m in self._group.members if m.out is load.buffer and m is not member), None)
+                if maker is not None and not isinstance(maker.operation, Reduce) and not self._reads_before(load, member):
+                    self._is_reloaded(maker, member)
+
+    def _is_stored(self, member: Member) -> bool:
+        return isinstance(member.operation, Update) or member.out in self._stored
+
+    def _store(self, member: Member, value: str, block: _Block) -> str:
+        place = f"{self._pointer(member.out)}[{_plain(self._position(member.offset, block))}]"
+        if isinstance(member.operation, Update) and member.operation.accumulate:
+            return f"{place} = {_sum_text(member.out.dtype, place, value)};"
+        return f"{place} = {value};"
+
+    # --- loops ---
+
+    def _loop_nest(
+        self, axes: Sequence[tuple[sympy.Symbol, sympy.Expr]], flat: str, block: _Block, *, single: bool = False
+    ) -> list[str]:
+        """Statements that make loop variables from one number that counts all their combinations."""
+        lines = []
+        rest = flat
+        for d in range(len(axes) - 1, -1, -1):
+            variable, size = axes[d]
+            name = self._variables[variable] = self._new_name("i")
+            if d == 0:
+                lines.append(f"const int64_t {name} = {rest};")
+                continue
+            extent = self._position(size, block)
+            lines.append(f"const int64_t {name} = {rest} % {_factor(extent)};")
+            rest = f"{rest} / {_factor(extent)}"
+        return lines
+
+    def _elements(self) -> list[str]:
+        group = self._group
+        axes = self._collapsed(list(zip(group.variables, group.rows, strict=True)), group.members)
+        top = _Block()
+        if not axes:
+            values = [(m, self._emit(self._value(m), top)) for m in group.members]
+            stores = [self._store(m, v, top) for m, v in values if self._is_stored(m)]
+            return ["if (worker != 0) return;", *top.lines, *stores]
+        *outer, (last, length) = axes
+        rows = product([size for _, size in outer])
+        # Few rows: all workers take part in each.
+        by_rows = bool(outer) and not (rows.is_Integer and rows < 16 and not (length.is_Integer and length < 256))
+        extent = _plain(self._position(length, top))
+        lines: list[str] = []
+        serial = any(self._is_serial(m) for m in group.members)
+        row = _Block(outer=top, variables=frozenset(v for v, _ in outer))
+        inner = _Block(outer=row, variables=frozenset({last}))
+        name = self._new_name("i")
+        if outer:
+            row.lines += self._loop_nest(outer, "row", top)
+        self._variables[last] = name
+        self._member_statements(group.members, inner)
+        bounds = ("0", extent) if by_rows else ("mine.begin", "mine.end")
+        loop = [
+            *([] if serial else [_pragma(inner.lines)]),
+            f"for (int64_t {name} = {bounds[0]}; {name} < {bounds[1]}; ++{name}) {{",
+            *_indented(inner.lines),
+            "}",
+        ]
+        shared = _plain(self._position(rows, top)) if by_rows else extent
+        lines += top.lines
+        lines.append(f"const tair::Range mine = tair::share({shared}, worker, workers, {1 if by_rows else 64});")
+        if outer:
+            first, end = ("mine.begin", "mine.end") if by_rows else ("0", _plain(self._position(rows, top)))
+            return [*lines, f"for (int64_t row = {first}; row < {end}; ++row) {{", *_indented([*row.lines, *loop]), "}"]
+        return [*lines, *row.lines, *loop]
+
+    def _member_statements(self, members: Sequence[Member], block: _Block) -> None:
+        """Compute the members at one depth, then write: what is overwritten is read before."""
+        values = [(m, self._emit(self._value(m), block)) for m in members]
+        for m, v in values:
+            if self._is_stored(m):
+                block.lines.append(self._store(m, v, block))
+
+    def _is_serial(self, member: Member) -> bool:
+        """Whether iterations must keep their order: several may go to one place."""
+        return isinstance(member.operation, Update) and (
+            member.operation.accumulate or any(s in self._builder.indirect for s in member.offset.free_symbols)
+        )
+
+    def _rows(self) -> list[str]:
+        group = self._group
+        self._settle_stores()
+        count = len(group.rows)
+        reduces = [m for m in group.members if isinstance(m.operation, Reduce)]
+        for m in reduces:
+            self._results[m.out] = self._builder.variable(
+                self._new_name("r"), m.out.dtype, frozenset({_RESULTS, *group.variables[:count]})
+            )
+        axes = list(zip(group.variables, (*group.rows, *group.inner), strict=True))
+        inner_axes = self._collapsed(axes[count:], group.members)
+        row_axes = self._collapsed(axes[:count], group.members)
+        top = _Block()
+        row = _Block(outer=top, variables=frozenset({_RESULTS, *(v for v, _ in row_axes)}))
+        if row_axes:
+            row.lines += self._loop_nest(row_axes, "row", top)
+        for phase in range(1 + max(m.phase for m in group.members)):
+            mine = [m for m in group.members if m.phase == phase]
+            self._member_statements([m for m in mine if m.is_row], row)
+            inner = [m for m in mine if not m.is_row]
+            if inner:
+                self._phase(inner, inner_axes, row)
+        rows = _plain(self._position(product([size for _, size in row_axes]), top))
+        return [
+            *top.lines,
+            f"const tair::Range mine = tair::share({rows}, worker, workers);",
+            "for (int64_t row = mine.begin; row < mine.end; ++row) {",
+            *_indented(row.lines),
+            "}",
+        ]
+
+    def _phase(self, members: Sequence[Member], axes: Sequence[tuple[sympy.Symbol, sympy.Expr]], row: _Block) -> None:
+        """One loop over the inner indices."""
+        inner = _Block(outer=row, variables=frozenset(v for v, _ in axes))
+        sums = [_Accumulator(self, m) for m in members if isinstance(m.operation, Reduce)]
+        names = [self._new_name("i") for _ in axes]
+        extents = [_plain(self._position(size, row)) for _, size in axes]
+        self._variables.update(zip((v for v, _ in axes), names, strict=True))
+        values = [(m, self._emit(self._value(m), inner)) for m in members if not isinstance(m.operation, Reduce)]
+        for accumulator in sums:
+            inner.lines += accumulator.step(self._emit(self._value(accumulator.member), inner), inner)
+        inner.lines += [self._store(m, v, inner) for m, v in values if self._is_stored(m)]
+        serial = any(a.is_serial for a in sums) or any(self._is_serial(m) for m, _ in values)
+        for accumulator in sums:
+            row.lines += accumulator.declarations()
+        if not axes:
+            blocks = [line for a in sums for line in a.begin_block()]
+            ends = [line for a in sums for line in a.end_block()]
+            row.lines += ["{", *_indented([*blocks, *inner.lines, *ends]), "}"]
+        else:
+            row.lines += self._inner_loops(names, extents, axes[-1][1], sums, inner.lines, serial=serial)
+        for accumulator in sums:
+            row.lines.append(accumulator.result(str(self._results[accumulator.member.out].value)))
+            if self._is_stored(accumulator.member):
+                row.lines.append(
+                    self._store(accumulator.member, str(self._results[accumulator.member.out].value), row)
+                )
+
+    def _inner_loops(
+        self,
+        names: Sequence[str],
+        extents: Sequence[str],
+        length: sympy.Expr,
+        sums: Sequence[_Accumulator],
+        body: Sequence[str],
+        *,
+        serial: bool,
+    ) -> list[str]:
+        name, extent = names[-1], extents[-1]
+        pragma = [] if serial else [_pragma(body, [c for a in sums for c in a.clauses()])]
+        blocked = bool(sums) and not (length.is_Integer and length <= _BLOCK)
+        first, end = ("begin", "end") if blocked else ("0", extent)
+        loop = [
+            *(line for a in sums for line in a.begin_block()),
+            *pragma,
+            f"for (int64_t {name} = {first}; {name} < {end}; ++{name}) {{",
+            *_indented(body),
+            "}",
+            *(line for a in sums for line in a.end_block()),
+        ]
+        if blocked:
+            loop = [
+                f"for (int64_t begin = 0; begin < {extent}; begin += {_BLOCK}) {{",
+                *_indented([f"const int64_t end = tair::minimum<int64_t>(begin + {_BLOCK}, {extent});", *loop]),
+                "}",
+            ]
+        elif sums:
+            loop = ["{", *_indented(loop), "}"]
+        for outer, size in zip(reversed(names[:-1]), reversed(extents[:-1]), strict=True):
+            loop = [f"for (int64_t {outer} = 0; {outer} < {size}; ++{outer}) {{", *_indented(loop), "}"]
+        return loop
+
+    def _columns(self) -> list[str]:
+        """Reductions of neighbors in memory, together: the loop over the reduced indices is around the one over them."""
+        group = self._group
+        self._settle_stores()
+        count = len(group.rows)
+        axes = list(zip(group.variables, (*group.rows, *group.inner), strict=True))
+        *outer, (last, length) = axes[:count]
+        inner_axes = self._collapsed(axes[count:], group.members)
+        top = _Block()
+        row = _Block(outer=top, variables=frozenset(v for v, _ in outer))
+        if outer:
+            row.lines += self._loop_nest(outer, "unit / columns_per_row", top)
+        column = self._new_name("i")
+        self._variables[last] = column
+        extent = _plain(self._position(length, top))
+        for m in group.members:
+            if isinstance(m.operation, Reduce):
+                self._results[m.out] = self._builder.variable(
+                    f"{self._new_name('r')}[{column} - first]", m.out.dtype, frozenset({_RESULTS, *group.variables[:count]})
+                )
+        loop_head = f"for (int64_t {column} = first; {column} < last; ++{column}) {{"
+        for phase in range(1 + max(m.phase for m in group.members)):
+            mine = [m for m in group.members if m.phase == phase]
+            epilogue = [m for m in mine if not isinstance(m.operation, Reduce)]
+            if epilogue:
+                block = _Block(outer=row, variables=frozenset({last, _RESULTS}))
+                self._member_statements(epilogue, block)
+                row.lines += [_pragma(block.lines), loop_head, *_indented(block.lines), "}"]
+            sums = [_Accumulator(self, m, column) for m in mine if isinstance(m.operation, Reduce)]
+            if sums:
+                row.lines += self._column_phase(sums, inner_axes, last, loop_head, row)
+        rows = _plain(self._position(product([size for _, size in outer]), top))
+        return [
+            *top.lines,
+            f"const int64_t columns_per_row = ({extent} + {_COLUMNS - 1}) / {_COLUMNS};",
+            f"const tair::Range mine = tair::share({_factor(rows)} * columns_per_row, worker, workers);",
+            "for (int64_t unit = mine.begin; unit < mine.end; ++unit) {",
+            *_indented(
+                [
+                    f"const int64_t first = unit % columns_per_row * {_COLUMNS};",
+                    f"const int64_t last = tair::minimum<int64_t>(first + {_COLUMNS}, {extent});",
+                    *row.lines,
+                ]
+            ),
+            "}",
+        ]
+
+    def _column_phase(
+        self,
+        sums: Sequence[_Accumulator],
+        axes: Sequence[tuple[sympy.Symbol, sympy.Expr]],
+        last: sympy.Symbol,
+        loop_head: str,
+        row: _Block,
+    ) -> list[str]:
+        names = [self._new_name("i") for _ in axes]
+        extents = [_plain(self._position(size, row)) for _, size in axes]
+        self._variables.update(zip((v for v, _ in axes), names, strict=True))
+        block = _Block(outer=row, variables=frozenset({last, _RESULTS, *(v for v, _ in axes)}))
+        for a in sums:
+            block.lines += a.step(self._emit(self._value(a.member), block), block)
+        lines = [line for a in sums for line in a.array_declarations(_COLUMNS)]
+        serial = any(a.is_serial for a in sums)
+        loop = [*([] if serial else [_pragma(block.lines)]), loop_head, *_indented(block.lines), "}"]
+        for name, size in zip(reversed(names), reversed(extents), strict=True):
+            loop = [f"for (int64_t {name} = 0; {name} < {size}; ++{name}) {{", *_indented(loop), "}"]
+        lines += loop
+        after = _Block(outer=row, variables=frozenset({last}))
+        for a in sums:
+            result = str(self._results[a.member.out].value)
+            array = result.partition("[")[0]
+            lines.append(f"{C_TYPES[a.member.out.dtype]} {array}[{_COLUMNS}];")
+            after.lines.append(f"{result} = {a.final()};")
+            if self._is_stored(a.member):
+                after.lines.append(self._store(a.member, result, after))
+        return [*lines, loop_head, *_indented(after.lines), "}"]
+
+    def _products(self) -> list[str]:
+        group = self._group
+        first = group.products[0]
+        m, k, n = first.sizes
+        top = _Block()
+        # Axes of the results that are not of size 1: rows, columns.
+        variables = iter(group.variables)
+        row_variable = next(variables) if m != 1 else None
+        column_variable = next(variables) if n != 1 else None
+        width, depth = _plain(self._position(n, top)), _plain(self._position(k, top))
+        row_name, column = self._new_name("i"), self._new_name("i")
+        if row_variable is not None:
+            self._variables[row_variable] = row_name
+        if column_variable is not None:
+            self._variables[column_variable] = column
+        calls, blocks = [], []
+        for i, p in enumerate(group.products):
+            blocks.append(f"{C_TYPES[p.out.dtype]} sums{i}[{m * _COLUMNS}];")
+            calls.append(self._product_call(p, f"sums{i}", depth, top))
+            self._results[p.out] = self._builder.variable(
+                f"sums{i}[{row_name} * {_COLUMNS} + {column} - first]", p.out.dtype, frozenset({_RESULTS, *group.variables})
+            )
+        block = _Block(outer=top, variables=frozenset({_RESULTS, *group.variables}))
+        for p in group.products:
+            if p.out in self._stored:
+                index: list[sympy.Expr] = [
+                    sympy.S.Zero if v is None else v for v in (row_variable, column_variable)
+                ]
+                place = f"{self._pointer(p.out)}[{_plain(self._position(p.out.offset(index), block))}]"
+                block.lines.append(f"{place} = {self._results[p.out].value};")
+        self._member_statements(group.members, block)
+        return [
+            *top.lines,
+            f"const tair::Range mine = tair::share({width}, worker, workers, {_COLUMNS});",
+            *blocks,
+            f"for (int64_t first = mine.begin; first < mine.end; first += {_COLUMNS}) {{",
+            *_indented(
+                [
+                    f"const int64_t last = tair::minimum<int64_t>(first + {_COLUMNS}, mine.end);",
+                    *calls,
+                    f"for (int64_t {row_name} = 0; {row_name} < {m}; ++{row_name}) {{",
+                    _pragma(block.lines),
+                    *_indented([f"for (int64_t {column} = first; {column} < last; ++{column}) {{", *_indented(block.lines), "}"]),
+                    "}",
+                ]
+            ),
+            "}",
+        ]
+
+    def _product_call(self, p: Product, sums: str, depth: str, block: _Block) -> str:
+        m = p.sizes[0]
+        left = _at(self._pointer(p.left.buffer), self._position(p.left.start, block))
+        right = _at(self._pointer(p.right.buffer), self._position(p.right.start, block))
+        leading = _plain(self._position(p.left.strides[0], block))
+        if p.right.strides[0] == 1:
+            step = _plain(self._position(p.right.strides[1], block))
+            return (
+                f"tair::dot_rows({left}, {leading}, {m}, {right} + first * {_factor(step)}, {step}, {depth}, "
+                f"last - first, {sums}, {_COLUMNS});"
+            )
+        step = _plain(self._position(p.right.strides[0], block))
+        return (
+            f"tair::dot_columns({left}, {leading}, {m}, {right} + first, {step}, {depth}, last - first, {sums}, {_COLUMNS});"
+        )
+
+    def _attention(self) -> list[str]:
+        a = self._group.attention
+        assert a is not None
+        top = _Block()
+
+        def text(position: sympy.Expr) -> str:
+            return _plain(self._position(position, top))
+
+        def operand(o: object) -> str:
+            buffer, start, strides = o.buffer, o.start, o.strides  # type: ignore[attr-defined]
+            return f"{{{_at(self._pointer(buffer), self._position(start, top))}, {{{', '.join(text(s) for s in strides)}}}}}"
+
+        batch, heads, key_heads, rows, length, depth = (text(s) for s in a.sizes)
+        out = f"{{{self._pointer(a.out)}, {{{', '.join(text(s) for s in a.out.strides)}}}}}"
+        t, mt = C_TYPES[a.out.dtype], C_TYPES[a.mask.buffer.dtype] if a.mask is not None else C_TYPES[a.out.dtype]
+        mask = operand(a.mask) if a.mask is not None else "{nullptr, {0, 0, 0, 0}}"
+        lines = [
+            f"const tair::Attention<{t}, {mt}> call = {{",
+            f"  {batch}, {heads}, {key_heads}, {rows}, {length}, {depth},",
+            f"  {operand(a.query)},",
+            f"  {operand(a.key)},",
+            f"  {operand(a.value)},",
+            f"  {mask},",
+            f"  {out},",
+            f"  {constant_text(a.scale, torch.float64)}, {'true' if a.causal else 'false'}}};",
+            "tair::attention(call, worker, workers);",
+        ]
+        return [*top.lines, *lines]
+
+    # --- axes ---
+
+    def _collapsed(
+        self, axes: Sequence[tuple[sympy.Symbol, sympy.Expr]], members: Sequence[Member]
+    ) -> list[tuple[sympy.Symbol, sympy.Expr]]:
+        """Axes whose neighbors everything passes through as through one are made one."""
+        found = list(axes)
+        d = len(found) - 2
+        while d >= 0:
+            (outer, _), (inner, size) = found[d], found[d + 1]
+            if all(_is_mergeable(position, outer, inner, size) for position in self._positions(members)):
+                zero = {outer: sympy.S.Zero}
+                memo: dict[Expr, Expr] = {}
+                for m in members:
+                    m.value = self._builder.rewrite(m.value, zero, memo=memo)
+                    m.offset = m.offset.xreplace(zero)
+                found[d : d + 2] = [(inner, found[d][1] * size)]
+            d -= 1
+        return found
+
+    def _positions(self, members: Sequence[Member]) -> list[sympy.Expr]:
+        """All positions in expressions."""
+        found: dict[sympy.Expr, None] = {}
+        seen: set[Expr] = set()
+        waiting = [m.value for m in members]
+        for m in members:
+            found[m.offset] = None
+            waiting += [self._builder.indirect[s] for s in m.offset.free_symbols if s in self._builder.indirect]
+        while waiting:
+            expr = waiting.pop()
+            if expr in seen:
+                continue
+            seen.add(expr)
+            position = expr.offset if expr.op == "load" else expr.value if expr.op == "index" else None
+            if position is not None:
+                found[position] = None
+                waiting += [self._builder.indirect[s] for s in position.free_symbols if s in self._builder.indirect]
+            waiting += [*expr.args, *([expr.mask] if expr.mask is not None else [])]
+        return list(found)
+
+
+class _Accumulator:
+    """The variables of one reduction."""
+
+    def __init__(self, emitter: _Emitter, member: Member, column: str = "") -> None:
+        assert isinstance(member.operation, Reduce)
+        self.member = member
+        self._operation = member.operation
+        self._kind = member.operation.kind
+        if member.operation.dtype is torch.bool and self._kind in ("max", "min"):
+            self._kind = "any" if self._kind == "max" else "all"
+        self._type = C_TYPES[member.operation.dtype]
+        self._emitter = emitter
+        name = emitter._new_name("a")  # noqa: SLF001
+        self._column = f"[{column} - first]" if column else ""
+        self._total, self._part, self._nan = name, f"{name}_part", f"{name}_nan"
+        self._floating = member.operation.dtype.is_floating_point
+        self.is_serial = self._kind.startswith("arg")
+        if self.is_serial and column:
+            self._column = f"[{column} - first]"
+
+    @property
+    def _wide(self) -> str:
+        """The type in which sums of blocks are added."""
+        return "double" if self._floating and self._kind in ("sum", "prod") else self._type
+
+    def _identity(self) -> str:
+        dtype = self._operation.dtype
+        if self._kind == "sum":
+            return constant_text(0, dtype)
+        if self._kind == "prod":
+            return constant_text(1, dtype)
+        if self._kind in ("any", "all"):
+            return "true" if self._kind == "all" else "false"
+        if self._floating:
+            return constant_text(-math.inf if self._kind.endswith("max") else math.inf, dtype)
+        info = torch.iinfo(dtype)
+        return constant_text(info.min if self._kind.endswith("max") else info.max, dtype)
+
+    # --- by rows ---
+
+    def declarations(self) -> list[str]:
+        lines = [f"{self._wide} {self._total} = {self._identity()};"]
+        if self.is_serial:
+            lines.append(f"int64_t {self._total}_at = -1;")
+        elif self._floating and self._kind in ("max", "min"):
+            lines.append(f"bool {self._nan} = false;")
+        return lines
+
+    def begin_block(self) -> list[str]:
+        return [] if self.is_serial else [f"{self._type} {self._part} = {self._identity()};"]
+
+    def clauses(self) -> list[str]:
+        if self.is_serial:
+            return []
+        sign = {"sum": "+", "prod": "*", "max": "max", "min": "min", "any": "|", "all": "&"}[self._kind]
+        found = [f"reduction({sign}:{self._part})"]
+        if self._floating and self._kind in ("max", "min"):
+            found.append(f"reduction(|:{self._nan})")
+        return found
+
+    def step(self, value: str, block: _Block) -> list[str]:
+        """Take one element."""
+        if self.is_serial:
+            return self._arg_step(value, block)
+        part = f"{self._total}{self._column}" if self._column else self._part
+        nan = f"{self._nan}{self._column}"
+        if self._kind in ("max", "min"):
+            sign = ">" if self._kind == "max" else "<"
+            lines = [f"{part} = {value} {sign} {part} ? {value} : {part};"]
+            return [*lines, f"{nan} |= {value} != {value};"] if self._floating else lines
+        if self._kind == "any":
+            return [f"{part} |= {value};"]
+        if self._kind == "all":
+            return [f"{part} &= {value};"]
+        if self._floating:
+            return [f"{part} {'+' if self._kind == 'sum' else '*'}= {value};"]
+        return [f"{part} = tair::{'add' if self._kind == 'sum' else 'multiply'}<{self._type}>({part}, {value});"]
+
+    def _arg_step(self, value: str, block: _Block) -> list[str]:
+        assert self._operation.count is not None
+        group = self._emitter._group  # noqa: SLF001
+        inner = iter(group.variables[len(group.rows) :])
+        index = [sympy.S.Zero if size == 1 else next(inner) for size in self._operation.reduced]
+        at = _plain(self._emitter._position(self._operation.count(index), block))  # noqa: SLF001
+        best, place = f"{self._total}{self._column}", f"{self._total}_at{self._column}"
+        sign = ">" if self._kind == "argmax" else "<"
+        # The first of several, and the first NaN before all numbers.
+        better = f"{place} < 0 || {value} {sign} {best}"
+        if self._floating:
+            better = f"{place} < 0 || (!({best} != {best}) && ({value} {sign} {best} || {value} != {value}))"
+        return [f"if ({better}) {{", f"  {best} = {value};", f"  {place} = {at};", "}"]
+
+    def end_block(self) -> list[str]:
+        if self.is_serial:
+            return []
+        total, part = self._total, self._part
+        if self._kind in ("max", "min"):
+            sign = ">" if self._kind == "max" else "<"
+            return [f"{total} = {part} {sign} {total} ? {part} : {total};"]
+        if self._kind in ("any", "all"):
+            return [f"{total} {'|' if self._kind == 'any' else '&'}= {part};"]
+        if self._floating:
+            return [f"{total} {'+' if self._kind == 'sum' else '*'}= {part};"]
+        return [f"{total} = tair::{'add' if self._kind == 'sum' else 'multiply'}<{self._type}>({total}, {part});"]
+
+    def final(self) -> str:
+        """The result, in the dtype of the operation's output."""
+        total = f"{self._total}{self._column}"
+        if self.is_serial:
+            return f"{self._total}_at{self._column}"
+        if self._floating and self._kind in ("max", "min"):
+            nan = constant_text(math.nan, self._operation.dtype)
+            total = f"({self._nan}{self._column} ? {nan} : {total})"
+        elif self._floating and self._operation.dtype is not torch.float64:
+            total = f"static_cast<{self._type}>({total})"
+        return f"tair::cast<{C_TYPES[self.member.out.dtype]}>({total})"
+
+    def result(self, name: str) -> str:
+        return f"const {C_TYPES[self.member.out.dtype]} {name} = {self.final()};"
+
+    # --- by columns ---
+
+    def array_declarations(self, count: int) -> list[str]:
+        names = [(self._wide, self._total, self._identity())]
+        if self.is_serial:
+            names.append(("int64_t", f"{self._total}_at", "-1"))
+        elif self._floating and self._kind in ("max", "min"):
+            names.append(("bool", self._nan, "false"))
+        return [
+            line
+            for type, name, value in names
+            for line in (f"{type} {name}[{count}];", f"for ({type}& x : {name}) x = {value};")
+        ]
+
+
+def _c_type(buffer: Buffer) -> str:
+    return C_TYPES[buffer.dtype]
+
+
+def _indented(lines: Sequence[str]) -> list[str]:
+    return [line if line.startswith("#") else f"  {line}" for line in lines]
+
+
+def _pragma(body: Sequence[str], clauses: Sequence[str] = ()) -> str:
+    """What asks for a vectorized loop."""
+    checks = ["reduction(|:bad)"] if any(line.lstrip().startswith("bad |=") for line in body) else []
+    return " ".join(["#pragma omp simd", *clauses, *checks])
+
+
+def _plain(text: str) -> str:
+    """Without parentheses around the whole."""
+    if not (text.startswith("(") and text.endswith(")")):
+        return text
+    depth = 0
+    for i, c in enumerate(text):
+        depth += (c == "(") - (c == ")")
+        if depth == 0 and i < len(text) - 1:
+            return text
+    return text[1:-1]
+
+
+def _factor(text: str) -> str:
+    """As an operand of a multiplication or division."""
+    return text if text.isidentifier() or text.isdigit() or text.startswith("INT64_C") else f"({text})"
+
+
+def _at(pointer: str, start: str) -> str:
+    return pointer if start == "0" else f"{pointer} + {_plain(start)}"
+
+
+def _sum_text(dtype: torch.dtype, a: str, b: str) -> str:
+    if dtype in (torch.bfloat16, torch.float16):
+        return f"{C_TYPES[dtype]}(static_cast<float>({a}) + static_cast<float>({b}))"
+    if dtype is torch.bool:
+        return f"{a} | {b}"
+    return f"{a} + {b}" if dtype.is_floating_point else f"tair::add<{C_TYPES[dtype]}>({a}, {b})"
+
+
+def _is_mergeable(position: sympy.Expr, outer: sympy.Symbol, inner: sympy.Symbol, size: sympy.Expr) -> bool:
+    """Whether a position passes through two axes as through one."""
+    symbols = position.free_symbols
+    if outer not in symbols and inner not in symbols:
+        return True
+    expanded = sympy.expand(position)
+    a, b = expanded.coeff(outer, 1), expanded.coeff(inner, 1)
+    rest = sympy.expand(expanded - a * outer - b * inner)
+    if not {outer, inner}.isdisjoint(rest.free_symbols | a.free_symbols | b.free_symbols):
+        return False
+    return bool(sympy.expand(a - b * size) == 0)
+
+

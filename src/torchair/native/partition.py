@@ -1,0 +1,449 @@
+"""FX graph -> the same graph with parts of it replaced by native programs.
+
+Nodes that there is code for, and whose inputs are ready at the same time, become one region. Views cost nothing on
+either side: a view of what a region makes is an index map in it, a view of anything else is made outside.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import sympy
+import torch
+from torch import fx
+
+from torchair import _torch_compat
+from torchair._torch_compat import OpOverload
+from torchair.errors import Rejection
+from torchair.logs import get_logger
+from torchair.native.emit import emit
+from torchair.native.expressions import Buffer
+from torchair.native.formulas import C_TYPES
+from torchair.native.lower import load_lowerings, lowering_of
+from torchair.native.program import NativeProgram, Output
+from torchair.native.region import LoopValue, Region, Unsupported, sympy_shape
+from torchair.native.schedule import Group, schedule
+from torchair.native.support import load_support
+
+__all__ = ["PartitionRecord", "replace_regions"]
+
+_log = get_logger(__name__)
+aten = torch.ops.aten
+
+_VIEWS = frozenset(
+    {
+        aten.alias.default, aten.detach.default, aten.view.default, aten.reshape.default, aten._unsafe_view.default,
+        aten.squeeze.default, aten.squeeze.dim, aten.squeeze.dims, aten.unsqueeze.default, aten.permute.default,
+        aten.t.default, aten.transpose.int, aten.numpy_T.default, aten.expand.default, aten.slice.Tensor,
+        aten.select.int, aten.split_with_sizes.default, aten.split.Tensor, aten.unbind.int, aten.diagonal.default,
+    }
+)  # fmt: skip
+_CREATIONS = frozenset(
+    {aten.full.default, aten.full_like.default, aten.scalar_tensor.default, aten.zeros.default, aten.zeros_like.default,
+     aten.ones.default, aten.ones_like.default, torch.ops.prims.iota.default}
+)  # fmt: skip
+
+
+@dataclass(slots=True)
+class PartitionRecord:
+    """What became native, and why other nodes did not.
+
+    Attributes:
+        programs: One for each region.
+        left: Operator name to reason, for nodes that stay as they are.
+    """
+
+    programs: list[NativeProgram] = field(default_factory=list)
+    left: dict[str, str] = field(default_factory=dict)
+
+
+def replace_regions(gm: fx.GraphModule) -> tuple[fx.GraphModule, PartitionRecord]:
+    """Compile what can be compiled.
+
+    Args:
+        gm: ATen operators with fake tensors in ``meta["val"]``; it may write its inputs. Not changed.
+
+    Returns:
+        A graph with calls of native programs, and the record.
+    """
+    load_lowerings()
+    record = PartitionRecord()
+    if isinstance(load_support(), Rejection):
+        return gm, record
+    refused: dict[fx.Node, str] = {}
+    while True:
+        partition = _Partition(gm, refused)
+        regions = partition.regions()
+        failed = False
+        for region in regions:
+            try:
+                region.lower()
+            except _Refused as e:
+                refused[e.node] = e.reason
+                failed = True
+                break
+        if not failed:
+            break
+    for node, reason in refused.items():
+        record.left.setdefault(str(node.target), reason)
+    if not regions:
+        return gm, record
+    return partition.rebuilt(regions, record), record
+
+
+class _Refused(Exception):  # noqa: N818
+    def __init__(self, node: fx.Node, reason: str) -> None:
+        super().__init__(reason)
+        self.node, self.reason = node, reason
+
+
+def _tensors(value: Any) -> list[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        return [value]
+    return [t for v in value for t in _tensors(v)] if isinstance(value, list | tuple) else []
+
+
+def _unusable(node: fx.Node) -> str:
+    """Why a value is none that native code can read or make; empty if it is."""
+    for tensor in _tensors(node.meta.get("val")):
+        if tensor.layout is not torch.strided or tensor.device.type != "cpu":
+            return "a tensor is not a dense one on the CPU"
+        if tensor.dtype not in C_TYPES or tensor.is_quantized:
+            return f"it has {tensor.dtype}"
+        if tensor.is_conj() or tensor.is_neg():
+            return "a tensor is conjugated"
+        for size in (*tensor.shape, *tensor.stride()):
+            if isinstance(size, torch.SymInt) and any(
+                _torch_compat.is_unbacked(s) for s in size.node.expr.free_symbols
+            ):
+                return "a size is known only at run time"
+    return ""
+
+
+class _Partition:
+    def __init__(self, gm: fx.GraphModule, refused: dict[fx.Node, str]) -> None:
+        self.gm = gm
+        self.refused = refused
+        self.nodes = list(gm.graph.nodes)
+        self.position = {n: i for i, n in enumerate(self.nodes)}
+        self.native: set[fx.Node] = set()
+        self.views: set[fx.Node] = set()
+        self.roots: dict[fx.Node, frozenset[fx.Node]] = {}
+        self.level: dict[fx.Node, int] = {}  # of the region of a native node; of an outer node: before that region
+        self.inside: dict[fx.Node, int] = {}  # views: the region that its base is made in
+        self._classify()
+        self._find_levels()
+
+    def _classify(self) -> None:
+        for node in self.nodes:
+            self.roots[node] = self._roots_of(node)
+            if node.op != "call_function":
+                continue
+            if node.target is operator.getitem:
+                base: Any = node.args[0]
+                if base in self.views:
+                    self.views.add(node)
+                elif base in self.native:
+                    self.native.add(node)
+                continue
+            lowering = lowering_of(node.target)
+            if lowering is None:
+                self.refused.setdefault(node, "there is no code for it")
+                continue
+            if node in self.refused:
+                continue
+            used = [node, *node.all_input_nodes]
+            reason = next((r for r in map(_unusable, used) if r), "")
+            if not _tensors(node.meta.get("val")):
+                reason = reason or "its value is no tensor"
+            if reason:
+                self.refused[node] = reason
+            elif node.target in _VIEWS:
+                self.views.add(node)
+            else:
+                self.native.add(node)
+
+    def _roots_of(self, node: fx.Node) -> frozenset[fx.Node]:
+        """Nodes whose memory a value may lie in."""
+        if node.op != "call_function":
+            return frozenset({node})
+        if node.target is operator.getitem or node.target in _VIEWS:
+            return self.roots[node.args[0]]  # type: ignore[index]
+        if isinstance(node.target, OpOverload):
+            shared = [
+                arg
+                for argument, arg in zip(node.target._schema.arguments, node.args, strict=False)
+                if argument.alias_info is not None and isinstance(arg, fx.Node)
+            ]
+            return frozenset({node}).union(*(self.roots[a] for a in shared))
+        return frozenset({node}).union(*(self.roots[n] for n in node.all_input_nodes))
+
+    def _find_levels(self) -> None:
+        last_access: dict[fx.Node, list[fx.Node]] = {}
+        last_write: dict[fx.Node, fx.Node] = {}
+        last_effect: fx.Node | None = None
+        for node in self.nodes:
+            before: set[fx.Node] = set(node.all_input_nodes)
+            touched = frozenset().union(*(self.roots[n] for n in node.all_input_nodes))
+            writes = self._writes(node)
+            effect = writes or _has_effect(node)
+            for root in touched:
+                if effect:
+                    before.update(last_access.get(root, ()))
+                if root in last_write:
+                    before.add(last_write[root])
+            if effect and node not in self.native and last_effect is not None:
+                before.add(last_effect)
+            self._level_of(node, before - {node})
+            for root in touched:
+                last_access.setdefault(root, []).append(node)
+                if effect:
+                    last_write[root] = node
+            if effect and node not in self.native:
+                last_effect = node
+
+    def _level_of(self, node: fx.Node, before: Iterable[fx.Node]) -> None:
+        native = node in self.native
+        level = 0
+        for used in before:
+            if used in self.native:
+                level = max(level, self.level[used] + (0 if native else 1))
+            elif native and used in self.views and used in self.inside:
+                level = max(level, self.inside[used])
+            else:
+                level = max(level, self.level[used])
+        self.level[node] = level
+        if node in self.views:
+            base: Any = node.args[0]
+            if base in self.native:
+                self.inside[node] = self.level[base]
+            elif base in self.inside:
+                self.inside[node] = self.inside[base]
+
+    def _writes(self, node: fx.Node) -> bool:
+        return isinstance(node.target, OpOverload) and node.target._schema.is_mutable
+
+    # --- regions ---
+
+    def regions(self) -> list[_RegionNodes]:
+        by_level: dict[int, list[fx.Node]] = {}
+        for node in self.nodes:
+            if node in self.native:
+                by_level.setdefault(self.level[node], []).append(node)
+        return [
+            _RegionNodes(self, level, nodes)
+            for level, nodes in sorted(by_level.items())
+            if any(n.target not in _CREATIONS and n.target is not operator.getitem for n in nodes)
+        ]
+
+    def rebuilt(self, regions: list[_RegionNodes], record: PartitionRecord) -> fx.GraphModule:
+        taken = {n for r in regions for n in r.nodes}
+        graph = fx.Graph()
+        new: dict[fx.Node, fx.Node] = {}
+        outer: dict[int, list[fx.Node]] = {}
+        for node in self.nodes:
+            if node not in taken and node.op != "output":
+                outer.setdefault(self.level[node], []).append(node)
+        by_level = {r.level: r for r in regions}
+        for level in range(1 + max([*outer, *by_level], default=0)):
+            for node in outer.get(level, ()):
+                if node in self.views and node in self.inside and self._base_is_taken(node, taken, new):
+                    continue  # nothing outside reads it
+                new[node] = graph.node_copy(node, lambda n: new[n])
+            if level in by_level:
+                by_level[level].call(graph, new, record)
+        output = self.nodes[-1]
+        graph.node_copy(output, lambda n: new[n])
+        return fx.GraphModule(self.gm, graph)
+
+    def _base_is_taken(self, node: fx.Node, taken: set[fx.Node], new: dict[fx.Node, fx.Node]) -> bool:
+        return any(n not in new for n in node.all_input_nodes)
+
+    def is_read_outside(self, node: fx.Node, level: int) -> bool:
+        """Whether somebody outside of a region reads a value of it, or a view of it."""
+        for user in node.users:
+            if user.op == "output":
+                return True
+            if user in self.native and self.level[user] == level:
+                continue
+            if user in self.views:
+                if self.is_read_outside(user, level):
+                    return True
+                continue
+            return True
+        return False
+
+
+def _has_effect(node: fx.Node) -> bool:
+    if node.op != "call_function":
+        return False
+    if isinstance(node.target, OpOverload):
+        return torch.Tag.nondeterministic_seeded in node.target.tags or node.target.namespace not in ("aten", "prims")
+    return node.target is not operator.getitem and not _is_symbolic(node)
+
+
+def _is_symbolic(node: fx.Node) -> bool:
+    return isinstance(node.meta.get("val"), torch.SymInt | torch.SymFloat | torch.SymBool | int | float | bool)
+
+
+@dataclass(slots=True)
+class _RegionNodes:
+    """The nodes of one region."""
+
+    partition: _Partition
+    level: int
+    nodes: list[fx.Node]
+    region: Region = field(default_factory=Region)
+    groups: list[Group] = field(default_factory=list)
+    kernels: list[Any] = field(default_factory=list)
+    results: dict[fx.Node, Buffer] = field(default_factory=dict)
+
+    def lower(self) -> None:
+        """Fill in the region.
+
+        Raises:
+            _Refused: There is no code for one of the nodes after all.
+        """
+        self.region = region = Region()
+        members = set(self.nodes)
+        node = self.nodes[0]
+        try:
+            for node in self.nodes:
+                for used in node.all_input_nodes:
+                    self._prepare(used, members)
+                region.label = _label(node)
+                if node.target is operator.getitem:
+                    region.values[node] = region.values[node.args[0]][node.args[1]]  # type: ignore[index]
+                    continue
+                lowering = lowering_of(node.target)
+                assert lowering is not None
+                region.values[node] = lowering(region, node)
+            for node in self.nodes:
+                if isinstance(node.meta["val"], torch.Tensor) and self.partition.is_read_outside(node, self.level):
+                    self._result(node)
+            self.groups = schedule(region.operations, region.builder)
+            wanted = set(self.results.values()) | {b for g in self.groups for b in g.writes if b.role == "input"}
+            for group in self.groups:
+                stored = wanted | {b for g in self.groups if g is not group for b in g.reads}
+                self.kernels.append(emit(group, region.builder, frozenset(stored), region.errors))
+        except Unsupported as e:
+            raise _Refused(node, str(e)) from e
+
+    def _prepare(self, node: fx.Node, members: set[fx.Node]) -> None:
+        """Make the value of an argument known."""
+        region = self.region
+        if node in region.values or node in members or not isinstance(node.meta.get("val"), torch.Tensor):
+            if node not in self.partition.views or node in region.values:
+                return
+        partition = self.partition
+        if node in partition.views and (self._is_inside(node) or self._is_written(node)):
+            base: Any = node.args[0]
+            self._prepare(base, members)
+            if node.target is operator.getitem:
+                region.values[node] = region.values[base][node.args[1]]
+                return
+            lowering = lowering_of(node.target)
+            assert lowering is not None
+            region.values[node] = lowering(region, node)
+            return
+        if isinstance(node.meta.get("val"), torch.Tensor):
+            region.value(node)
+
+    def _is_inside(self, node: fx.Node) -> bool:
+        return self.partition.inside.get(node) == self.level
+
+    def _is_written(self, node: fx.Node) -> bool:
+        """Whether the region writes memory that a view lies in."""
+        roots = self.partition.roots[node]
+        return any(
+            self.partition._writes(n) and not roots.isdisjoint(self.partition.roots[n.args[0]])  # type: ignore[index]
+            for n in self.nodes
+        )
+
+    def _result(self, node: fx.Node) -> None:
+        """Have a value in memory, in the strides that it has in the graph."""
+        region = self.region
+        value: LoopValue = region.values[node]
+        tensor: torch.Tensor = node.meta["val"]
+        if isinstance(node.target, OpOverload) and node.target._schema.is_mutable:
+            return  # the argument
+        strides = sympy_shape(tensor.stride())
+        own = value.buffer
+        if own is None or own.role != "workspace" or own.strides != strides or own in self.results.values():
+            region.label = _label(node)
+            copy = LoopValue(value.shape, value.dtype, value.element, reads=value.reads, depth=value.depth, cost=value.cost)
+            made = region.realize(copy, strides)
+            own = made.buffer
+            if not value.is_view:
+                region.values[node] = made
+        assert own is not None
+        self.results[node] = own
+
+    def call(self, graph: fx.Graph, new: dict[fx.Node, fx.Node], record: PartitionRecord) -> None:
+        """Put the call into the graph that is built."""
+        region = self.region
+        used = {b for k in self.kernels for b in k.pointers}
+        inputs = [(n, b) for n, b in region.inputs.items() if b in used]
+        arguments = [n for n, _ in inputs]
+        outputs = list(self.results.items())
+        symbols = {s for k in self.kernels for s in k.sizes}
+        for b in used | set(self.results.values()):
+            for e in (*b.shape, *b.strides):
+                symbols |= e.free_symbols
+        sources = self._sources(symbols, arguments)
+        program = NativeProgram(
+            self.groups,
+            self.kernels,
+            [b for _, b in inputs],
+            sources,
+            [Output(b, torch.device("cpu")) for _, b in outputs],
+            [i for i, (_, b) in enumerate(inputs) if any(b in g.writes for g in self.groups)],
+        )
+        record.programs.append(program)
+        call = graph.call_function(program, tuple(new[n] for n in arguments))
+        call.meta["val"] = [n.meta["val"] for n, _ in outputs]
+        for i, (node, _) in enumerate(outputs):
+            item = graph.call_function(operator.getitem, (call, i))
+            item.meta.update(node.meta)
+            new[node] = item
+        for node in self.nodes:
+            if isinstance(node.target, OpOverload) and node.target._schema.is_mutable:
+                target: Any = node.args[0]
+                if target in new:
+                    new[node] = new[target]
+
+    def _sources(
+        self, symbols: set[sympy.Symbol], arguments: list[fx.Node]
+    ) -> list[tuple[int, int | None, sympy.Symbol]]:
+        """Where the values of symbols come from; adds arguments where no tensor tells."""
+        found: dict[sympy.Symbol, tuple[int, int | None]] = {}
+        for i, node in enumerate(arguments):
+            for d, size in enumerate(node.meta["val"].shape):
+                if isinstance(size, torch.SymInt) and size.node.expr.is_Symbol:
+                    found.setdefault(size.node.expr, (i, d))
+        for node in self.partition.nodes:
+            value = node.meta.get("val")
+            if node.op != "placeholder":
+                continue
+            if isinstance(value, torch.SymInt) and value.node.expr in symbols - found.keys():
+                arguments.append(node)
+                found[value.node.expr] = (len(arguments) - 1, None)
+        for node in self.partition.nodes:
+            if node.op == "placeholder" and isinstance(node.meta.get("val"), torch.Tensor):
+                for d, size in enumerate(node.meta["val"].shape):
+                    if isinstance(size, torch.SymInt) and size.node.expr in symbols - found.keys():
+                        arguments.append(node)
+                        found[size.node.expr] = (len(arguments) - 1, d)
+        missing = symbols - found.keys()
+        assert not missing, f"nothing tells {missing}"
+        return [(*found[s], s) for s in sorted(symbols, key=str)]
+
+
+def _label(node: fx.Node) -> str:
+    val = node.meta.get("val")
+    kind = f"{str(val.dtype).removeprefix('torch.')}{list(val.shape)}" if isinstance(val, torch.Tensor) else ""
+    args = ", ".join(str(a) for a in node.args)
+    return f"{node.name}: {kind} = {node.target}({args})"

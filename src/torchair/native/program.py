@@ -1,0 +1,169 @@
+"""A region of a graph, compiled: a list of stages over tables of pointers and sizes."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import sympy
+import torch
+
+from torchair.errors import ExecutionError, Rejection
+from torchair.native.emit import Kernel
+from torchair.native.expressions import Buffer
+from torchair.native.library import addresses
+from torchair.native.region import product
+from torchair.native.schedule import Group
+from torchair.native.support import Stage, load_support
+from torchair.runtime.memory import Lifetime, plan_offsets
+
+__all__ = ["NativeProgram", "Output"]
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """A tensor that a program makes."""
+
+    buffer: Buffer
+    device: torch.device
+
+
+@dataclass(slots=True, eq=False)
+class _Bound:
+    """A program for given sizes.
+
+    Attributes:
+        stages: What runs.
+        pointers: For each entry of the table of pointers: kind (0 input, 1 output, 2 workspace), and number or offset.
+        sizes: The table of sizes.
+        workspace: Bytes.
+        outputs: Sizes and strides of each output.
+    """
+
+    stages: Any
+    pointers: list[tuple[int, int]]
+    sizes: Any
+    workspace: int
+    outputs: list[tuple[tuple[int, ...], tuple[int, ...], torch.dtype]]
+
+
+@dataclass(slots=True, eq=False)
+class NativeProgram:
+    """What replaces a region of an FX graph; called with the tensors and numbers that the region takes.
+
+    Attributes:
+        inputs: One for each tensor argument.
+        symbols: What each argument tells: ``(argument, axis or None for its value, symbol)``.
+        outputs: What a call returns.
+        written: Numbers of arguments that it writes.
+    """
+
+    groups: Sequence[Group]
+    kernels: Sequence[Kernel]
+    inputs: Sequence[Buffer]
+    symbols: Sequence[tuple[int, int | None, sympy.Symbol]]
+    outputs: Sequence[Output]
+    written: Sequence[int]
+    _addresses: list[int] = field(default_factory=list)
+    _bound: dict[tuple[int, ...], _Bound] = field(default_factory=dict)
+
+    __name__ = "native"
+
+    def __post_init__(self) -> None:
+        self._addresses = addresses(self.kernels)
+
+    def __call__(self, *arguments: Any) -> list[torch.Tensor]:
+        """Run."""
+        values = [a if d is None else a.shape[d] for a, d in ((arguments[i], d) for i, d, _ in self.symbols)]
+        key = tuple(int(v) for v in values)
+        bound = self._bound.get(key)
+        if bound is None:
+            known = {symbol: sympy.Integer(v) for (_, _, symbol), v in zip(self.symbols, key, strict=True)}
+            bound = self._bound[key] = self._bind(known)
+        outputs = [torch.empty_strided(sizes, strides, dtype=dtype) for sizes, strides, dtype in bound.outputs]
+        workspace = torch.zeros(bound.workspace + 64, dtype=torch.uint8)
+        base = -(-workspace.data_ptr() // 64) * 64
+        given = [a.data_ptr() for a in arguments[: len(self.inputs)]]
+        made = [o.data_ptr() for o in outputs]
+        bases = (given, made)
+        table = [base + n if kind == 2 else bases[kind][n] for kind, n in bound.pointers]
+        support = load_support()
+        assert not isinstance(support, Rejection)
+        support.handle.torchair_run_program(
+            bound.stages,
+            len(self.groups),
+            (ctypes.c_void_p * max(len(table), 1))(*table),
+            bound.sizes,
+            torch.get_num_threads(),
+        )
+        self._raise_errors(workspace)
+        for i in self.written:
+            torch.autograd.graph.increment_version(arguments[i])
+        return outputs
+
+    def _raise_errors(self, workspace: torch.Tensor) -> None:
+        start = -workspace.data_ptr() % 64
+        flags = workspace[start : start + 8 * len(self.kernels)].view(torch.int64)
+        if not bool(flags.any()):
+            return
+        failed = [k for k, flag in zip(self.kernels, flags.tolist(), strict=True) if flag]
+        what = "; ".join(dict.fromkeys(line for k in failed for line in k.comment))
+        raise IndexError(f"index out of range in one of: {what}")
+
+    def _bind(self, known: Mapping[sympy.Symbol, sympy.Expr]) -> _Bound:
+        def number(e: sympy.Expr) -> int:
+            return int(e.xreplace(dict(known)))
+
+        positions = {b: (0, i) for i, b in enumerate(self.inputs)}
+        positions.update({o.buffer: (1, i) for i, o in enumerate(self.outputs)})
+        lives: dict[Buffer, list[int]] = {}
+        step = 0
+        for group, kernel in zip(self.groups, self.kernels, strict=True):
+            step += 1
+            for b in kernel.pointers:
+                if b not in positions and b.role != "errors":
+                    lives.setdefault(b, [step, step])[1] = step
+            del group
+        spans = self._barrier_spans()
+        lifetimes = [
+            Lifetime(spans[first - 1][0], spans[last - 1][1], max(number(product(b.shape)), 1) * b.dtype.itemsize)
+            for b, (first, last) in lives.items()
+        ]
+        order = sorted(range(len(lifetimes)), key=lambda i: lifetimes[i].first)
+        offsets, total = plan_offsets([lifetimes[i] for i in order])
+        errors = -(-8 * len(self.kernels) // 64) * 64
+        buffers = list(lives)
+        positions.update({buffers[i]: (2, errors + o) for i, o in zip(order, offsets, strict=True)})
+        pointers: list[tuple[int, int]] = []
+        sizes: list[int] = []
+        stages = (Stage * max(len(self.groups), 1))()
+        for i, (group, kernel) in enumerate(zip(self.groups, self.kernels, strict=True)):
+            stages[i] = Stage(self._addresses[i], len(pointers), len(sizes), group.workers, int(group.barrier))
+            pointers += [(2, 8 * i) if b.role == "errors" else positions[b] for b in kernel.pointers]
+            sizes += [number(s) for s in kernel.sizes]
+        outputs = [
+            (tuple(number(n) for n in o.buffer.shape), tuple(number(n) for n in o.buffer.strides), o.buffer.dtype)
+            for o in self.outputs
+        ]
+        table = (ctypes.c_int64 * max(len(sizes), 1))(*sizes)
+        return _Bound(stages, pointers, table, errors + total, outputs)
+
+    def _barrier_spans(self) -> list[tuple[int, int]]:
+        """For each stage, the first and last stage that may run at the same time as it."""
+        starts = []
+        first = 0
+        for i, group in enumerate(self.groups):
+            if group.barrier:
+                first = i
+            starts.append(first)
+        ends = [0] * len(starts)
+        last = len(starts) - 1
+        for i in range(len(starts) - 1, -1, -1):
+            ends[i] = last
+            if self.groups[i].barrier:
+                last = i - 1
+        return list(zip(starts, ends, strict=True))
+
+
