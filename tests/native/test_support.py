@@ -10,34 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from torchair.build import build_library
-from torchair.errors import Rejection
-from torchair.native.support import Stage, Support, load_support
-
-
-@pytest.fixture(scope="module")
-def support() -> Support:
-    loaded = load_support()
-    if isinstance(loaded, Rejection):
-        pytest.skip(loaded.reason)
-    return loaded
-
-
-@pytest.fixture(scope="module")
-def compiled(support, tmp_path_factory):
-    """Compile a source that includes the headers; the loaded library."""
-    folder = tmp_path_factory.mktemp("sources")
-
-    def compile_source(name: str, text: str) -> ctypes.CDLL:
-        source = folder / f"{name}.cpp"
-        source.write_text(text)
-        library = build_library(
-            name, [source], support.compiler, support.flags, headers=support.headers, facts=support.facts
-        )
-        return ctypes.CDLL(str(library))
-
-    return compile_source
-
+from torchair.native.support import Stage
 
 _KERNELS = """
 #include <torchair_native/program.h>
@@ -116,10 +89,12 @@ def test_inside_a_parallel_region_it_runs_alone(support, compiled) -> None:
         "torchair_test_nested",
         """
         #include <torchair_native/program.h>
-        extern "C" __attribute__((visibility("default"))) void nested(void* const* p, const int64_t*, int64_t worker, int64_t workers) {
-          static_cast<int64_t*>(p[0])[worker] = torchair_run_program(static_cast<const tair::Stage*>(p[1]), 1, nullptr, nullptr, 4);
+        #define KERNEL extern "C" __attribute__((visibility("default"))) void
+        KERNEL nested(void* const* p, const int64_t*, int64_t worker, int64_t) {
+          auto* stages = static_cast<const tair::Stage*>(p[1]);
+          static_cast<int64_t*>(p[0])[worker] = torchair_run_program(stages, 1, nullptr, nullptr, 4);
         }
-        extern "C" __attribute__((visibility("default"))) void nothing(void* const*, const int64_t*, int64_t, int64_t) {}
+        KERNEL nothing(void* const*, const int64_t*, int64_t, int64_t) {}
         """,
     )
     threads = torch.zeros(2, dtype=torch.int64)
