@@ -8,7 +8,9 @@ from pathlib import PurePath
 
 __all__ = ["Diagnostic", "read_diagnostics"]
 
-_MESSAGE = re.compile(r"(?P<file>[^:\n]+):(?P<line>\d+):(?:(?P<column>\d+):)? (?P<kind>fatal error|error|warning|note): (?P<text>.*)")
+_MESSAGE = re.compile(
+    r"(?P<file>[^:\n]+):(?P<line>\d+):(?:(?P<column>\d+):)? (?P<kind>fatal error|error|warning|note): (?P<text>.*)"
+)
 #: How a template of a header was reached: gcc says it before the error, clang (a note) after it.
 _REACHED = re.compile(
     r"(?:In file included from |\s+from )?(?P<file>[^:\n]+):(?P<line>\d+):(?:(?P<column>\d+):)?"
@@ -22,7 +24,7 @@ class Diagnostic:
     """One error.
 
     Attributes:
-        where: ``file:line`` or ``file:line:column`` of the author's source; of a header where no line of theirs is named.
+        where: ``file:line`` or ``file:line:column`` of the author's source; of a header where none is named.
         message: What is wrong.
         excerpt: The lines of source that the compiler shows, with its marks below.
     """
@@ -36,7 +38,7 @@ class Diagnostic:
 
 
 def read_diagnostics(text: str) -> tuple[Diagnostic, ...]:
-    """The errors in the output of gcc or clang, in order; of one place the first, since a template has one for each type.
+    """The errors in the output of gcc or clang, in order; of one place the first: a template has one for each type.
 
     A path that is relative is the author's. An error inside another header is told at the author's line that led
     there, with the header's name behind the message.
@@ -73,7 +75,7 @@ def _place(match: re.Match[str]) -> str:
 
 
 def _excerpt(lines: list[str]) -> tuple[str, ...]:
-    """What follows a message up to the next one: ``  12 | code`` and the marks below, without the compiler's remarks."""
+    """What follows a message up to the next one: ``  12 | code`` and the marks below."""
     taken = []
     for line in lines:
         if not re.match(r"\s+\d* ?\|", line):

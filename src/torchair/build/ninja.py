@@ -1,4 +1,4 @@
-"""Run ninja over steps that each make one file: only what changed is made again, and one failure does not stop the rest."""
+"""Run ninja over steps that each make one file: only what changed is made again; a failure does not stop the rest."""
 
 from __future__ import annotations
 

@@ -11,13 +11,13 @@ from pathlib import Path
 from torchair.customop.schema_text import identifier_problem, namespace_problem
 from torchair.errors import ProjectError
 
-__all__ = ["MARKER", "Project", "find_project", "package_name", "package_problem"]
+__all__ = ["INSIDE_PACKAGE", "MARKER", "Project", "find_project", "package_name", "package_problem"]
 
 #: The file that makes a folder a project.
 MARKER = "torchair_project.json"
 
 #: Folder of a package in which an installed wheel has the project's files.
-_INSIDE_PACKAGE = "_project"
+INSIDE_PACKAGE = "_project"
 
 _TAKEN = frozenset({"torch", "torchair", "npugraph_ex", "tests", "op_host", "op_kernel", "op_proto", "build"})
 
@@ -72,7 +72,7 @@ class Project:
         Raises:
             ProjectError: It belongs to none.
         """
-        inside = package / _INSIDE_PACKAGE
+        inside = package / INSIDE_PACKAGE
         return cls.open(inside if (inside / MARKER).is_file() else package.parent)
 
     @property

@@ -17,7 +17,7 @@ from torchair.customop.op_plugin_yaml import load_op_plugin_yaml
 from torchair.customop.project.build import built_for
 from torchair.customop.project.layout import Project
 from torchair.customop.prototype_file import load_prototypes
-from torchair.errors import BuildError, ProjectError
+from torchair.errors import BuildError
 from torchair.logs import logger
 from torchair.opset.declarations import register_kernel
 from torchair.opset.prototype import Prototype
@@ -43,7 +43,7 @@ def load_project(package: str | Path) -> None:
     Raises:
         ProjectError: The package belongs to no project.
         BuildError: It is not built, or was built for another torch.
-        OperatorFileError: A prototype or the YAML file is malformed.
+        OperatorFileError: A prototype or the YAML file is malformed, or an operator in it cannot be registered.
     """
     folder = Path(package).resolve()
     project = Project.of_package(folder.parent if folder.suffix == ".py" else folder)
@@ -57,7 +57,7 @@ def load_project(package: str | Path) -> None:
         for source in project.python_kernels:
             _import_file(source, f"{project.package}.op_kernel.{source.stem}")
         if project.yaml.is_file():
-            _load_yaml(project)
+            load_op_plugin_yaml(project.yaml, namespace=project.namespace).require()
         for source in project.converters:
             importlib.import_module(f"{project.package}.converters.{source.stem}")
         _loaded[project.root] = project
@@ -80,7 +80,7 @@ def load_library(project: Project) -> None:
     if newer := [str(p.relative_to(project.root)) for p in project.cpp_sources if p.stat().st_mtime > made]:
         logger.warning("%s is older than %s; build it again: %s", project.library, ", ".join(newer), fix)
     try:
-        torch.ops.load_library(str(project.library))
+        torch.ops.load_library(str(project.library))  # type: ignore[no-untyped-call]
         register = ctypes.CDLL(str(project.library)).torchair_register
     except (OSError, AttributeError) as error:
         raise BuildError("A built operator library cannot be loaded", why=str(error), fix=fix) from error
@@ -108,7 +108,7 @@ def _kernel(operator: Any, prototype: Prototype) -> Callable[..., Any]:
 
     def kernel(*tensors: Any, **attrs: Any) -> Any:
         given = dict(zip(inputs, tensors, strict=True)) | attrs
-        return operator(*(given[name] for name in order))
+        return operator(*map(given.get, order))
 
     kernel.__name__ = kernel.__qualname__ = prototype.name
     return kernel
@@ -125,14 +125,3 @@ def _import_file(source: Path, name: str) -> None:
     except BaseException:
         del sys.modules[name]
         raise
-
-
-def _load_yaml(project: Project) -> None:
-    report = load_op_plugin_yaml(project.yaml, namespace=project.namespace)
-    refused = [str(entry) for entry in report.refused]
-    if refused:
-        raise ProjectError(
-            "Operators of a project cannot be registered",
-            why=refused,
-            fix=f"Correct {project.yaml}",
-        )

@@ -88,6 +88,33 @@ void dispatch_all(DType dtype, Body&& body) {
   }
 }
 
+// ---- the elements of any argument -----------------------------------------------------------------------------------
+
+//   elements<const T>(x)                  a Span<const T>
+//   elements<const T>(y)                  of a Tensor?: a std::optional<Span<const T>>
+//   elements<const T>(z)                  of a Tensor[]: a std::vector<Span<const T>>
+//   elements<const T>(x, out.sizes())     the same broadcast to other sizes, to be read only
+template <typename T>
+Span<T> elements(const Tensor& tensor) {
+  return tensor.span<T>();
+}
+template <typename T>
+Span<T> elements(const Tensor& tensor, const Sizes& sizes) {
+  static_assert(std::is_const_v<T>, "what is broadcast can only be read");
+  return tensor.expand(sizes).span<T>();
+}
+template <typename T, typename... Broadcast>
+std::optional<Span<T>> elements(const std::optional<Tensor>& tensor, const Broadcast&... sizes) {
+  if (!tensor) return std::nullopt;
+  return elements<T>(*tensor, sizes...);
+}
+template <typename T, typename... Broadcast>
+std::vector<Span<T>> elements(const TensorList& tensors, const Broadcast&... sizes) {
+  std::vector<Span<T>> spans;
+  for (const Tensor& tensor : tensors) spans.push_back(elements<T>(tensor, sizes...));
+  return spans;
+}
+
 // ---- registration ---------------------------------------------------------------------------------------------------
 
 namespace detail {
