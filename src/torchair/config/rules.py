@@ -128,7 +128,7 @@ class Flag(Choice):
 class EngineName(Rule):
     """An engine of ours, or one that an installed package offers in the entry-point group ``torchair.engines``."""
 
-    BUILT_IN: ClassVar[tuple[str, ...]] = ("auto", "reference", "inductor")
+    BUILT_IN: ClassVar[tuple[str, ...]] = ("auto", "reference", "inductor", "native")
 
     def allowed(self) -> str:
         return f"{', '.join(map(repr, self.choices()))} (more from the entry-point group 'torchair.engines')"

@@ -7,7 +7,6 @@ on a CPU: 4 us a call as it is, 10 us through ``compile_fx``).
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import linecache
 import re
@@ -19,17 +18,17 @@ import torch
 from torchair import _torch_compat, contracts
 from torchair.config import Options
 from torchair.engines.base import BoxedExecutable
-from torchair.engines.fx_trace import trace_graph
+from torchair.engines.fx_trace import TracedGraph
 from torchair.engines.graph_support import FIX, obstacle, supports_graph, supports_node
-from torchair.engines.lazy_bits import inputs_with_lazy_bits, resolve
 from torchair.engines.standalone import StandaloneExecutable
-from torchair.errors import EngineCompileError, ExecutionError, Rejection, TorchAirError, UnsupportedGraphError
+from torchair.engines.traced import TracedExecutable
+from torchair.errors import ExecutionError, Rejection, TorchAirError, UnsupportedGraphError
 from torchair.ir import Graph, Node
 
 __all__ = ["InductorEngine", "InductorExecutable"]
 
 #: Inductor's settings, for the time of a compile, that make its results eager's.
-_SETTINGS: dict[str, Any] = {
+SETTINGS: dict[str, Any] = {
     # Random numbers are those that eager would draw.
     "fallback_random": True,
     # bfloat16 and float16 are rounded after each operator, as eager does, and not only at the end of a fused kernel.
@@ -76,105 +75,26 @@ class InductorEngine:
         return StandaloneExecutable(graph, functools.partial(InductorExecutable, fx_graph_cache=False))
 
 
-class InductorExecutable:
+class InductorExecutable(TracedExecutable):
     """A graph compiled for arguments of known strides, as Dynamo's guards ensure them.
 
     Args:
         inputs: A fake tensor or symbolic number for each graph input.
         fake_mode: Their mode.
         settings: More of Inductor's settings.
-
-    Attributes:
-        written: Numbers of the inputs that it writes.
-
-    Raises:
-        MissingKernelError: Nothing computes a node.
-        UnsupportedGraphError: While it was traced, something came up that Inductor cannot take.
-        EngineCompileError: Tracing or Inductor failed.
     """
 
+    engine = "inductor"
+
     def __init__(self, graph: Graph, inputs: Sequence[Any], fake_mode: Any, **settings: Any) -> None:
-        self._name = graph.name
-        self._where = _sources(graph)
         if not all(value.type.is_static for value in graph.inputs):
             # Entries of Inductor's cache on disk have guards that may name inputs of the graph they were made for, and
             # raise KeyError in a graph with other names (2.13).
             settings["fx_graph_cache"] = False
-        # Backward graphs may be compiled outside Dynamo, in autograd's thread.
-        with _torch_compat.compile_lock(), _torch_compat.inductor_settings(**_SETTINGS, **settings):
-            try:
-                traced = trace_graph(graph, inputs, fake_mode)
-                run, owner = _torch_compat.inductor_compile(traced.module, fake_mode)
-            except TorchAirError:
-                raise
-            except Exception as e:
-                raise EngineCompileError(
-                    "The inductor engine failed to compile a graph",
-                    why=[f"{graph.name}, {len(graph)} nodes", f"{type(e).__name__}: {e}"],
-                    fix=FIX,
-                ) from e
-        self._run: Callable[[list[Any]], Sequence[Any]] = run
-        self._owner: Any = owner
-        self._extra: tuple[torch.Tensor, ...] = traced.constants + ((torch.zeros(1),) if traced.has_effects else ())
-        self._used = traced.used if len(traced.used) < len(graph.inputs) else None
-        self._late = traced.late
-        self._outputs = None if traced.returns_results else traced.outputs
-        self.written = traced.written
-        self._may_be_lazy = inputs_with_lazy_bits(inputs)
-        called = _torch_compat.called_operators(traced.module)
-        self._custom = frozenset(str(op) for op in called if not contracts.is_trusted(op))
-        self._unchecked = bool(self._custom)
+        super().__init__(graph, inputs, fake_mode, **SETTINGS, **settings)
 
-    def __call__(self, *inputs: Any) -> Sequence[Any]:
-        """Run; see :class:`torchair.engines.base.Executable`."""
-        return self.boxed(list(inputs))
-
-    def boxed(self, inputs: list[Any]) -> Sequence[Any]:
-        """Run on a list of arguments, which is emptied.
-
-        Raises:
-            ExecutionError: An operator failed.
-            OperatorContractError: A custom operator returned something else than its fake kernel promises.
-        """
-        handed_on = None if self._outputs is None else self._handed_on(inputs)
-        resolved = resolve(inputs, self._may_be_lazy)
-        if self._used is not None:
-            inputs[:] = [inputs[i] for i in self._used]
-        if self._extra:
-            inputs += self._extra
-        try:
-            # The first run is enough for dtypes; shapes and strides are asserted by the code that Inductor writes.
-            with contracts.verifying_results(self._where) if self._unchecked else contextlib.nullcontext():
-                results = self._run(inputs)
-            self._unchecked = False
-        except ExecutionError as e:
-            if (where := self._where.get(e.why[0])) and not e.where:
-                raise type(e)(e.what, why=e.why, fix=e.fix, where=where) from (e.__cause__ or e)
-            raise
-        except TorchAirError:
-            raise
-        except Exception as e:
-            raise self._failed(e) from e
-        for i, (given, plain) in resolved.items():
-            if i in self.written:
-                given.detach().copy_(plain)
-        if self._outputs is None or handed_on is None:
-            return results
-        for i, result in self._late:
-            handed_on[i].copy_(results[result])
-        return [
-            results[o.index] if o.source == "result" else handed_on[o.index] if o.source == "input" else o.value
-            for o in self._outputs
-        ]
-
-    def _handed_on(self, inputs: Sequence[Any]) -> dict[int, Any]:
-        """Inputs that are outputs, or written after the run."""
-        outputs = {o.index: inputs[o.index] for o in self._outputs or () if o.source == "input"}
-        return outputs | {i: inputs[i] for i, _ in self._late}
-
-    def close(self) -> None:
-        """Release the compiled code and the constants."""
-        self._run, self._owner, self._extra = _closed, None, ()
+    def _compiled(self, traced: TracedGraph, fake_mode: Any) -> tuple[Callable[[list[Any]], Sequence[Any]], Any]:
+        return _torch_compat.inductor_compile(traced.module, fake_mode)
 
     def _failed(self, error: Exception) -> TorchAirError:
         target = _failing_operator(error)
@@ -185,12 +105,6 @@ class InductorExecutable:
         operator = target or "which operator it was is not known: Inductor fused several into one function"
         where = self._where.get(target, ())
         return ExecutionError.of(error, f"{operator} (in {self._name}, inductor engine)", where=where)
-
-
-def _closed(inputs: list[Any]) -> Sequence[Any]:
-    raise ExecutionError(
-        "A compiled graph was called after it was closed", why="close() released it", fix="Compile the function again."
-    )
 
 
 #: Calls in the code that Inductor writes: a torch operator, or one of its own names for an ATen operator.
@@ -218,13 +132,3 @@ def _fails_at(error: BaseException, function: str) -> bool:
             found = function in linecache.getline(code.co_filename, trace.tb_lineno)
         trace = trace.tb_next
     return found
-
-
-def _sources(graph: Graph) -> dict[str, tuple[str, ...]]:
-    """The user's lines, by the IR operator, and by the torch operator that a node calls."""
-    found: dict[str, dict[str, None]] = {}
-    for node in graph:
-        names = [node.op] if node.call is None else [node.op, node.call.target.replace("::", ".")]
-        for name in names if node.origin.source else ():
-            found.setdefault(name, {})[node.origin.source] = None
-    return {target: tuple(lines) for target, lines in found.items()}

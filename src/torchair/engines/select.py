@@ -29,7 +29,17 @@ def _inductor() -> Engine:
     return InductorEngine()
 
 
-_BUILTIN: dict[str, Callable[[], Engine]] = {"reference": _reference, "inductor": _inductor}
+def _native() -> Engine:
+    from torchair.engines.native import NativeEngine
+
+    return NativeEngine()
+
+
+_BUILTIN: dict[str, Callable[[], Engine]] = {
+    "reference": _reference,
+    "inductor": _inductor,
+    "native": _native,
+}
 
 
 def engine_names() -> tuple[str, ...]:

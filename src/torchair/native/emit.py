@@ -11,7 +11,7 @@ import torch
 
 from torchair.native.expressions import Buffer, Builder, Expr
 from torchair.native.formulas import C_TYPES, constant_text, operation_text, position_text
-from torchair.native.operations import Product, Reduce, Update, label_of
+from torchair.native.operations import Product, Reduce, Strided, Update, label_of
 from torchair.native.region import product
 from torchair.native.schedule import Group, Member
 
@@ -560,24 +560,23 @@ class _Emitter:
         def text(position: sympy.Expr) -> str:
             return _plain(self._position(position, top))
 
-        def operand(o: object) -> str:
-            buffer, start, strides = o.buffer, o.start, o.strides  # type: ignore[attr-defined]
-            return f"{{{_at(self._pointer(buffer), self._position(start, top))}, {{{', '.join(text(s) for s in strides)}}}}}"
+        def pointer(operand: Strided) -> str:
+            return _at(self._pointer(operand.buffer), self._position(operand.start, top))
+
+        def strides(sizes: Sequence[sympy.Expr]) -> str:
+            return "{" + ", ".join(text(s) for s in sizes) + "}"
 
         batch, heads, key_heads, rows, length, depth = (text(s) for s in a.sizes)
-        out = f"{{{self._pointer(a.out)}, {{{', '.join(text(s) for s in a.out.strides)}}}}}"
-        t, mt = C_TYPES[a.out.dtype], C_TYPES[a.mask.buffer.dtype] if a.mask is not None else C_TYPES[a.out.dtype]
-        mask = operand(a.mask) if a.mask is not None else "{nullptr, {0, 0, 0, 0}}"
+        mask = f"static_cast<const {C_TYPES[a.out.dtype]}*>(nullptr)" if a.mask is None else pointer(a.mask)
+        operands = (pointer(o) for o in (a.query, a.key, a.value))
+        mask_strides = "{0, 0, 0, 0}" if a.mask is None else strides(a.mask.strides)
         lines = [
-            f"const tair::Attention<{t}, {mt}> call = {{",
-            f"  {batch}, {heads}, {key_heads}, {rows}, {length}, {depth},",
-            f"  {operand(a.query)},",
-            f"  {operand(a.key)},",
-            f"  {operand(a.value)},",
-            f"  {mask},",
-            f"  {out},",
-            f"  {constant_text(a.scale, torch.float64)}, {'true' if a.causal else 'false'}}};",
-            "tair::attention(call, worker, workers);",
+            "const tair::AttentionShape shape = {",
+            f"  {batch}, {heads}, {key_heads}, {rows}, {length}, {depth}, {depth},",
+            f"  {strides(a.query.strides)}, {strides(a.key.strides)}, {strides(a.value.strides)},",
+            f"  {mask_strides}, {strides(a.out.strides)},",
+            f"  {constant_text(a.scale, torch.float64)}, {int(a.causal)}}};",
+            f"tair::attention({', '.join(operands)}, {mask}, {self._pointer(a.out)}, shape, worker, workers);",
         ]
         return [*top.lines, *lines]
 

@@ -257,6 +257,9 @@ class _Partition:
                 by_level[level].call(graph, new, record)
         output = self.nodes[-1]
         graph.node_copy(output, lambda n: new[n])
+        for node in reversed(graph.nodes):
+            if not node.users and (node.target in _VIEWS or node.target is operator.getitem):
+                graph.erase_node(node)
         return fx.GraphModule(self.gm, graph)
 
     def _base_is_taken(self, node: fx.Node, taken: set[fx.Node], new: dict[fx.Node, fx.Node]) -> bool:
@@ -333,23 +336,26 @@ class _RegionNodes:
             raise _Refused(node, str(e)) from e
 
     def _prepare(self, node: fx.Node, members: set[fx.Node]) -> None:
-        """Make the value of an argument known."""
+        """Make the value of an argument known: views are followed to what they show, all else comes from outside."""
         region = self.region
-        if node in region.values or node in members or not isinstance(node.meta.get("val"), torch.Tensor):
-            if node not in self.partition.views or node in region.values:
-                return
-        partition = self.partition
-        if node in partition.views and (self._is_inside(node) or self._is_written(node)):
-            base: Any = node.args[0]
-            self._prepare(base, members)
-            if node.target is operator.getitem:
-                region.values[node] = region.values[base][node.args[1]]
-                return
-            lowering = lowering_of(node.target)
-            assert lowering is not None
-            region.values[node] = lowering(region, node)
+        if node in region.values or node in members or not _tensors(node.meta.get("val")):
             return
-        if isinstance(node.meta.get("val"), torch.Tensor):
+        if node in self.partition.views:
+            base: Any = node.args[0]
+            try:
+                self._prepare(base, members)
+                if node.target is operator.getitem:
+                    region.values[node] = region.values[base][node.args[1]]
+                    return
+                lowering = lowering_of(node.target)
+                assert lowering is not None
+                region.values[node] = lowering(region, node)
+            except Unsupported:
+                if self._is_inside(node) or self._is_written(node):
+                    raise
+            else:
+                return
+        if isinstance(node.meta["val"], torch.Tensor):
             region.value(node)
 
     def _is_inside(self, node: fx.Node) -> bool:

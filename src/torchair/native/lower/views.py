@@ -82,12 +82,39 @@ def _alias(region: Region, node: fx.Node) -> LoopValue:
 @lowers(aten.view.default, aten.reshape.default, aten._unsafe_view.default, aten.squeeze.default, aten.squeeze.dim,
         aten.squeeze.dims, aten.unsqueeze.default)  # fmt: skip
 def _reshape(region: Region, node: fx.Node) -> LoopValue:
-    return reshaped(_operand(region, node), _shape(node))
+    return reshaped(region, _operand(region, node), _shape(node))
 
 
-def reshaped(value: LoopValue, shape: Shape) -> LoopValue:
+def reshaped(region: Region, value: LoopValue, shape: Shape) -> LoopValue:
     """The value in another shape of as many elements."""
-    return view_of(value, shape, reshape_map(shape, value.shape))
+    place = strided(region, value) if value.is_view else None
+    strides = None if place is None else _view_strides(place.strides, value.shape, shape)
+    if place is None or strides is None:
+        return view_of(value, shape, reshape_map(shape, value.shape))
+    start, buffer, builder = place.start, place.buffer, region.builder
+
+    def element(index: Index, mask: Expr | None) -> Expr:
+        return builder.load(buffer, sympy.Add(start, *(i * s for i, s in zip(index, strides, strict=True))), mask)
+
+    return LoopValue(shape, value.dtype, element, reads=value.reads, is_view=True)
+
+
+def _view_strides(strides: Sequence[sympy.Expr], old: Shape, new: Shape) -> Shape | None:
+    """Strides in which memory shows the new shape; None when no strides do."""
+    found: list[sympy.Expr] = [sympy.S.Zero] * len(new)
+    for to_new, to_old in _matching_groups(new, old):
+        theirs = [d for d in to_old if old[d] != 1]
+        step: sympy.Expr = sympy.S.One
+        if theirs:
+            step = strides[theirs[-1]]
+            for a, b in zip(theirs, theirs[1:], strict=False):
+                if sympy.expand(strides[a] - strides[b] * old[b]) != 0:
+                    return None
+        for d in reversed(to_new):
+            if new[d] != 1:
+                found[d] = step
+                step = step * new[d]
+    return tuple(found)
 
 
 def reshape_map(new: Shape, old: Shape) -> Callable[[Index], Index]:

@@ -1,0 +1,95 @@
+"""The native engine: lowerings of a whole graph, fused and compiled to C++; what it has no code for is an ATen call.
+
+The lowerings are traced into one FX graph of ATen operators. Inputs are written in place where the graph allows it,
+parts of the graph become native programs (``torchair.native``), and the whole is recorded as a plan.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from torchair import _torch_compat
+from torchair.capture.life_cycle import CapturedGraph
+from torchair.config import Options
+from torchair.engines.base import BoxedExecutable
+from torchair.engines.fx_trace import TracedGraph
+from torchair.engines.graph_support import obstacle, supports_graph, supports_node
+from torchair.engines.inductor import SETTINGS
+from torchair.engines.standalone import StandaloneExecutable
+from torchair.engines.traced import TracedExecutable
+from torchair.errors import ExecutionError, Rejection, TorchAirError, UnsupportedGraphError
+from torchair.frontend.reinplace import reinplace
+from torchair.ir import Graph, Node
+from torchair.native import PartitionRecord, replace_regions
+
+__all__ = ["NativeEngine", "NativeExecutable"]
+
+_numbers = itertools.count(1)
+
+
+class NativeEngine:
+    """Compiles whole graphs; operators that it has no code for run as ATen calls between native programs."""
+
+    name = "native"
+
+    def supports(self, node: Node) -> Rejection | None:
+        """Sizes that depend on data, and dtypes that PyTorch cannot trace, are refused."""
+        return supports_node(node)
+
+    def supports_graph(self, graph: Graph, inputs: Sequence[Any] = ()) -> Rejection | None:
+        """Why the engine cannot run a graph, or None; see :func:`torchair.engines.graph_support.supports_graph`."""
+        return supports_graph(graph, inputs)
+
+    def compile(self, graph: Graph, options: Options, inputs: Sequence[Any] = ()) -> BoxedExecutable:
+        """Compile a graph; see :class:`torchair.engines.base.Engine`.
+
+        Raises:
+            UnsupportedGraphError: The graph has something that cannot be traced.
+            MissingKernelError: Nothing computes a node.
+            EngineCompileError: Tracing or compiling failed.
+        """
+        if (found := obstacle(graph, inputs)) is not None:
+            rejection, where = found
+            raise UnsupportedGraphError(
+                "The native engine cannot run a graph", why=rejection.reason, fix=rejection.fix, where=where
+            )
+        fake_mode = _torch_compat.detect_fake_mode(inputs)
+        fake = fake_mode is not None and all(_torch_compat.is_fake(i) for i in inputs if isinstance(i, torch.Tensor))
+        if fake and len(inputs) == len(graph.inputs):
+            return NativeExecutable(graph, inputs, fake_mode, options)
+        return StandaloneExecutable(graph, functools.partial(NativeExecutable, options=options))
+
+
+class NativeExecutable(TracedExecutable):
+    """A graph compiled for arguments of known strides, as Dynamo's guards ensure them.
+
+    Attributes:
+        record: What became native, and what did not.
+        captured: The plans.
+    """
+
+    engine = "native"
+    record: PartitionRecord
+    captured: CapturedGraph
+
+    def __init__(self, graph: Graph, inputs: Sequence[Any], fake_mode: Any, options: Options) -> None:
+        self._options = options
+        super().__init__(graph, inputs, fake_mode, **SETTINGS)
+
+    def _compiled(self, traced: TracedGraph, fake_mode: Any) -> tuple[Callable[[list[Any]], Sequence[Any]], Any]:
+        gm = traced.module
+        gm.graph.eliminate_dead_code()
+        with _torch_compat.no_dispatch_modes():
+            reinplace(gm, intermediates=True, inputs=True)
+        gm, self.record = replace_regions(gm)
+        gm.recompile()
+        self.captured = CapturedGraph(next(_numbers), gm, self._options)
+        return self.captured, self.captured
+
+    def _failed(self, error: Exception) -> TorchAirError:
+        return ExecutionError.of(error, f"an operator (in {self._name}, native engine)")
