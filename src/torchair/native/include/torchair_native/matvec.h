@@ -133,27 +133,13 @@ TAIR_INLINE void dot_block(const X* x, int64_t ldx, const W* w, int64_t ldw, int
 }
 
 // ws rows of w against all m rows of x. Those rows of w come from memory in the first pass and from the nearest cache in the others,
-// which fetch the rows after them: otherwise memory and arithmetic would take turns.
+// which fetch rows that come later: otherwise memory and arithmetic would take turns.
 template <int ws, class X, class W, class A>
 TAIR_INLINE void dot_panel(const X* x, int64_t ldx, int64_t m, const W* w, int64_t ldw, int64_t k, A* out, int64_t ldout) {
-  if (m == 1) {
-    dot_block<1, ws, 0>(x, ldx, w, ldw, k, out, ldout, w);
-    return;
-  }
   const W* next = w + ws * ldw;
   int64_t i = 0;
-  if (m < 8) {
-    for (; i + 4 <= m; i += 4) {
-      dot_block<4, ws, 0>(x + i * ldx, ldx, w, ldw, k, out + i * ldout, ldout, next);
-    }
-  } else if (m < 16) {
-    for (; i + 4 <= m; i += 4, next += ws / 2 * ldw) {
-      dot_block<4, ws, (ws + 1) / 2>(x + i * ldx, ldx, w, ldw, k, out + i * ldout, ldout, next);
-    }
-  } else {
-    for (; i + 4 <= m; i += 4, next += ws / 4 * ldw) {
-      dot_block<4, ws, (ws + 3) / 4>(x + i * ldx, ldx, w, ldw, k, out + i * ldout, ldout, next);
-    }
+  for (; i + 4 <= m; i += 4, next += ws / 2 * ldw) {
+    dot_block<4, ws, ws / 2>(x + i * ldx, ldx, w, ldw, k, out + i * ldout, ldout, next);
   }
   if (m - i >= 2) {
     dot_block<2, ws, 0>(x + i * ldx, ldx, w, ldw, k, out + i * ldout, ldout, next);
@@ -169,14 +155,15 @@ TAIR_INLINE void dot_panel(const X* x, int64_t ldx, int64_t m, const W* w, int64
 // out[i][j] = sum over l < k of x[i * ldx + l] * w[j * ldw + l], for i < m and j < rows: `rows` rows of w, each contiguous
 // (torch's Linear weights [N, K]). out is [m][rows] with ldout >= rows.
 template <class X, class W, class A = acc_t<X, W>>
-__attribute__((noinline)) void dot_rows(const X* x, int64_t ldx, int64_t m, const W* w, int64_t ldw, int64_t k, int64_t rows, A* out,
-                                        int64_t ldout) {
+TAIR_FUNCTION void dot_rows(const X* x, int64_t ldx, int64_t m, const W* w, int64_t ldw, int64_t k, int64_t rows, A* out, int64_t ldout) {
   int64_t j = 0;
   for (; j + 4 <= rows; j += 4) {
     detail::dot_panel<4>(x, ldx, m, w + j * ldw, ldw, k, out + j, ldout);
   }
   for (; j < rows; ++j) {
-    detail::dot_panel<1>(x, ldx, m, w + j * ldw, ldw, k, out + j, ldout);
+    for (int64_t i = 0; i < m; ++i) {
+      detail::dot_block<1, 1, 0>(x + i * ldx, ldx, w + j * ldw, ldw, k, out + i * ldout + j, ldout, w);
+    }
   }
 }
 
@@ -184,18 +171,20 @@ __attribute__((noinline)) void dot_rows(const X* x, int64_t ldx, int64_t m, cons
 
 namespace detail {
 
-// Adds ks rows of w, `ns` vectors of columns wide, times ks elements of each of xs rows of x to out. `some`: the last of those
-// vectors has only this many columns (0: all of them). first: out is set, not added to.
-template <int xs, int ns, class X, class W, class A>
+// Adds ks rows of w, `ns` vectors of columns wide, times ks elements of each of xs rows of x to out. last: there is one vector, of which
+// only `some` columns exist. first: out is set, not added to.
+template <int xs, int ns, bool last, class X, class W, class A>
 TAIR_INLINE void column_block(const X* x, int64_t ldx, const W* w, int64_t ldw, int64_t ks, A* out, int64_t ldout, int64_t some, bool first) {
   constexpr int64_t step = lanes<A>;
-  vec<A> sums[xs][ns];
+  vec<A> sums[xs][ns] = {};
+  if (!first) {
 #pragma GCC unroll 8
-  for (int m = 0; m < xs; ++m) {
+    for (int m = 0; m < xs; ++m) {
 #pragma GCC unroll 8
-    for (int n = 0; n < ns; ++n) {
-      const A* from = out + m * ldout + n * step;
-      sums[m][n] = first ? zero<A>() : some != 0 ? load_some<A>(from, some) : load<A>(from);
+      for (int n = 0; n < ns; ++n) {
+        const A* from = out + m * ldout + n * step;
+        sums[m][n] = last ? load_some<A>(from, some) : load<A>(from);
+      }
     }
   }
   for (int64_t i = 0; i < ks; ++i) {
@@ -203,7 +192,7 @@ TAIR_INLINE void column_block(const X* x, int64_t ldx, const W* w, int64_t ldw, 
 #pragma GCC unroll 8
     for (int n = 0; n < ns; ++n) {
       const W* from = w + i * ldw + n * step;
-      right[n] = some != 0 ? load_some<A>(from, some) : load<A>(from);
+      right[n] = last ? load_some<A>(from, some) : load<A>(from);
     }
 #pragma GCC unroll 8
     for (int m = 0; m < xs; ++m) {
@@ -219,24 +208,25 @@ TAIR_INLINE void column_block(const X* x, int64_t ldx, const W* w, int64_t ldw, 
 #pragma GCC unroll 8
     for (int n = 0; n < ns; ++n) {
       A* to = out + m * ldout + n * step;
-      some != 0 ? store_some(to, sums[m][n], some) : store(to, sums[m][n]);
+      last ? store_some(to, sums[m][n], some) : store(to, sums[m][n]);
     }
   }
 }
 
-template <int ns, class X, class W, class A>
+template <int ns, bool last, class X, class W, class A>
 TAIR_INLINE void column_panel(const X* x, int64_t ldx, int64_t m, const W* w, int64_t ldw, int64_t ks, A* out, int64_t ldout, int64_t some,
                               bool first) {
-  constexpr int wide = ns >= 4 ? ns / 2 : ns;  // vectors of columns where there are several rows: sums stay in registers
   int64_t i = 0;
-  for (; i + 4 <= m; i += 4) {
-#pragma GCC unroll 2
-    for (int n = 0; n < ns; n += wide) {
-      column_block<4, wide>(x + i * ldx, ldx, w + n * lanes<A>, ldw, ks, out + i * ldout + n * lanes<A>, ldout, some, first);
+  if constexpr (ns >= 4) {
+    constexpr int half = ns / 2;  // with several rows of x: their sums stay in registers
+    for (; i + 4 <= m; i += 4) {
+      for (int n = 0; n < ns; n += half) {
+        column_block<4, half, last>(x + i * ldx, ldx, w + n * lanes<A>, ldw, ks, out + i * ldout + n * lanes<A>, ldout, some, first);
+      }
     }
   }
   for (; i < m; ++i) {
-    column_block<1, ns>(x + i * ldx, ldx, w, ldw, ks, out + i * ldout, ldout, some, first);
+    column_block<1, ns, last>(x + i * ldx, ldx, w, ldw, ks, out + i * ldout, ldout, some, first);
   }
 }
 
@@ -245,8 +235,8 @@ TAIR_INLINE void column_panel(const X* x, int64_t ldx, int64_t m, const W* w, in
 // out[i][j] = sum over l < k of x[i * ldx + l] * w[l * ldw + j], for i < m and j < columns: w is [K, N] with contiguous columns.
 // Few rows of w are read at a time, over all columns, so give it many columns (256 or more; out should stay in the nearest cache).
 template <class X, class W, class A = acc_t<X, W>>
-__attribute__((noinline)) void dot_columns(const X* x, int64_t ldx, int64_t m, const W* w, int64_t ldw, int64_t k, int64_t columns, A* out,
-                                           int64_t ldout) {
+TAIR_FUNCTION void dot_columns(const X* x, int64_t ldx, int64_t m, const W* w, int64_t ldw, int64_t k, int64_t columns, A* out,
+                               int64_t ldout) {
   constexpr int64_t step = lanes<A>, rows = 16;
   if (k == 0) {
     for (int64_t i = 0; i < m; ++i) {
@@ -261,13 +251,15 @@ __attribute__((noinline)) void dot_columns(const X* x, int64_t ldx, int64_t m, c
     const W* right = w + l * ldw;
     int64_t j = 0;
     for (; j + 8 * step <= columns; j += 8 * step) {
-      detail::column_panel<8>(left, ldx, m, right + j, ldw, ks, out + j, ldout, 0, l == 0);
+      detail::column_panel<8, false>(left, ldx, m, right + j, ldw, ks, out + j, ldout, 0, l == 0);
     }
-    for (; j + step <= columns; j += step) {
-      detail::column_panel<1>(left, ldx, m, right + j, ldw, ks, out + j, ldout, 0, l == 0);
-    }
-    if (j < columns) {
-      detail::column_panel<1>(left, ldx, m, right + j, ldw, ks, out + j, ldout, columns - j, l == 0);
+    for (; j < columns; j += step) {
+      const int64_t some = columns - j;
+      if (some >= step) {
+        detail::column_panel<1, false>(left, ldx, m, right + j, ldw, ks, out + j, ldout, 0, l == 0);
+      } else {
+        detail::column_panel<1, true>(left, ldx, m, right + j, ldw, ks, out + j, ldout, some, l == 0);
+      }
     }
   }
 }

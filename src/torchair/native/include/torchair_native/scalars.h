@@ -6,6 +6,8 @@
 #include <cstdint>
 
 #define TAIR_INLINE inline __attribute__((always_inline))
+// Larger functions; static, so that GCC compiles only what constant arguments leave of them.
+#define TAIR_FUNCTION static __attribute__((noinline, unused))
 
 namespace tair {
 
