@@ -69,6 +69,7 @@ def path_text(path: str) -> Row:
 
 
 POOL = Row("", None, [(0, 1), (1, 0), (0, 0), None], [(1, 2), (0,), (0, 0, 0), [0, 1], ("0", 1), 0], ConfigTypeError)
+NAMES = Row("", [], [["a", "b"], ("c",), [], None], ["a", [1], 1, {"a"}], ConfigTypeError)
 INT_LIST = Row("", None, [[1, 2], (3,), [], None], ["12", [1, "2"], 1, [1.0], {1: 2}], ConfigTypeError)
 
 GE_MODE = [
@@ -97,7 +98,7 @@ GE_MODE = [
     flag("debug.verify_custom_ops", False),
     flag("debug.verify_graphs", False),
     integer("debug.pass_fuel", None, 0),
-    Row("debug.disabled_passes", [], [["a", "b"], ("c",), [], None], ["a", [1], 1, {"a"}], ConfigTypeError),
+    NAMES._replace(path="debug.disabled_passes"),
     flag("export.experimental.auto_atc_config_generated", False),
     flag("export.experimental.enable_record_nn_module_stack", False),
     flag("export.experimental.enable_lite_export", False),
@@ -175,6 +176,8 @@ CAPTURE_MODE = [
     flag("clone_output", None),
     flag("device_semantics", False),
     integer("verify_every", 0, 0),
+    integer("pass_fuel", None, 0),
+    NAMES._replace(path="disabled_passes"),
     POOL._replace(path="use_graph_pool"),
     flag("reuse_graph_pool_in_same_fx", True),
     choice("capture_error_mode", "global", "global", "thread_local", "relaxed"),

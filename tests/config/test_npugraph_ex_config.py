@@ -23,6 +23,8 @@ OTHER_VALUES = {
     "clone_output": False,
     "device_semantics": True,
     "verify_every": 4,
+    "pass_fuel": 2,
+    "disabled_passes": ["remove-noop-ops"],
     "use_graph_pool": (0, 7),
     "reuse_graph_pool_in_same_fx": False,
     "frozen_parameter": True,

@@ -26,6 +26,7 @@ from torchair.config.rules import (
     GraphPool,
     IntList,
     IntRange,
+    TextList,
     show,
 )
 from torchair.errors import ConfigTypeError
@@ -43,6 +44,8 @@ OLD_SPELLING: Mapping[str, str] = {
     "clone_output": "debug.aclgraph.enable_output_clone",
     "device_semantics": "debug.device_semantics",
     "verify_every": "debug.verify_every",
+    "pass_fuel": "debug.pass_fuel",
+    "disabled_passes": "debug.disabled_passes",
     "use_graph_pool": "aclgraph_config.use_custom_pool",
     "reuse_graph_pool_in_same_fx": "debug.aclgraph.disable_mempool_reuse_in_same_fx",
     "frozen_parameter": "experimental_config.frozen_parameter",
@@ -93,6 +96,12 @@ class NpuGraphExConfig(OptionGroup):
     verify_every: Setting[int] = _option(
         IntRange(0), 0, "Run every k-th call eagerly as well and compare; 0 means never. Ours."
     )
+    pass_fuel: Setting[int | None] = _pass(
+        IntRange(0),
+        None,
+        "Stop optimizing after this many passes that changed something; unset means never. Ours.",
+    )
+    disabled_passes: Setting[list[str]] = _pass(TextList(), [], "Names of passes to leave out. Ours.")
     use_graph_pool: Setting[tuple[int, int] | None] = _option(
         GraphPool(), None, "Memory pool that several graphs share."
     )

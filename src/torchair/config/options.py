@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,13 @@ from typing import Any
 from torchair.config.compiler_config import CompilerConfig
 from torchair.config.digest import code_digest
 from torchair.config.npugraph_ex_config import NpuGraphExConfig, from_old_spelling
-from torchair.config.texts import check_iterations, parse_core_numbers, parse_switches, super_kernel_pairs
+from torchair.config.texts import (
+    check_iterations,
+    parse_core_numbers,
+    parse_switches,
+    super_kernel_pairs,
+    warn_unknown_passes,
+)
 from torchair.config.without_effect import log_without_effect
 from torchair.errors import ConfigFileNotFoundError
 
@@ -348,6 +354,8 @@ class Options:
             pattern_fusion_pass=config.pattern_fusion_pass.raw,
             device_semantics=config.device_semantics.raw,
             verify_every=config.verify_every.raw,
+            pass_fuel=config.pass_fuel.raw,
+            disabled_passes=tuple(config.disabled_passes.raw),
             deadlock_check=config.deadlock_check.raw,
             dump=DumpOptions(
                 enable_dump=config.dump_tensor_data.raw,
@@ -358,6 +366,14 @@ class Options:
             graph_strings=tuple(graph_strings.items()),
             process_strings=(),
         )
+
+    def warn_unknown_switches(self, own: Collection[str]) -> None:
+        """Warn about passes that ``optimization_switch`` names and nobody has (specification, F-98).
+
+        Args:
+            own: Names of our passes.
+        """
+        warn_unknown_passes(self.optimization_switch, own)
 
     def cache_key(self) -> str:
         """Return a text, one option a line, that is equal for equal options in every process."""

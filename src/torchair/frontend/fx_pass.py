@@ -137,7 +137,10 @@ def _failed(fx_pass: FxPass, error: Exception, what: str) -> PassError:
     fix = (
         "This is your function: it must leave a graph that computes the same."
         if user
-        else f"This is a defect of the pass. Leave it out with config.debug.disabled_passes = [{fx_pass.name!r}]."
+        else (
+            f"This is a defect of the pass. Leave it out with disabled_passes = [{fx_pass.name!r}], an option of "
+            "npugraph_ex and of config.debug."
+        )
     )
     return PassError(
         what,

@@ -33,7 +33,7 @@ from torchair.pipeline.capture_mode import CapturedGraph, capture_graph
 from torchair.pipeline.explain import AnyGraph, note
 from torchair.pipeline.ge_mode import CompiledGraph, compile_graph
 from torchair.pipeline.origin import Origin
-from torchair.pipeline.pass_names import check_disabled_passes
+from torchair.pipeline.pass_names import check_disabled_passes, known_pass_names
 from torchair.pipeline.rng_state import expand_rng_wrappers
 from torchair.pipeline.verify import VerifiedGraph, captured_steps, compiled_steps, has_random
 
@@ -116,8 +116,7 @@ def _checked(config: Any, kind: type[Config] = CompilerConfig) -> Config:
             why=f"compiler_config takes a {package}.CompilerConfig, not {given}",
             fix=_FIRST_LINES[package],
         )
-    if isinstance(config, CompilerConfig):
-        check_disabled_passes(config)
+    check_disabled_passes(config)
     return config
 
 
@@ -385,10 +384,11 @@ def _options(config: Config) -> Options:
         ConfigValueError: It disables a pass that does not exist, or has a text that cannot be read.
         ProcessOptionsError: It differs from an earlier compile in an option of the process.
     """
+    check_disabled_passes(config)
     if isinstance(config, NpuGraphExConfig):
         return Options.from_npugraph_ex(config)
-    check_disabled_passes(config)
     options = Options.from_config(config)
+    options.warn_unknown_switches(known_pass_names())
     if not options.captures:  # the options of the process are those of GE mode
         PROCESS_OPTIONS.fix(options.process_strings)
     return options

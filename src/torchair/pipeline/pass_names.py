@@ -1,10 +1,10 @@
-"""The names that ``config.debug.disabled_passes`` may have: those of all passes, whatever they work on."""
+"""The names that the option ``disabled_passes`` may have: those of all passes, whatever they work on."""
 
 from __future__ import annotations
 
 import difflib
 
-from torchair.config import CompilerConfig
+from torchair.config import CompilerConfig, NpuGraphExConfig
 from torchair.errors import ConfigValueError
 from torchair.frontend import FX_PASS_NAMES
 from torchair.passes import default_passes
@@ -24,7 +24,7 @@ def known_pass_names() -> tuple[str, ...]:
     return tuple(dict.fromkeys((*_FX_PASSES, *(p.name for p in default_passes()))))
 
 
-def check_disabled_passes(config: CompilerConfig) -> None:
+def check_disabled_passes(config: CompilerConfig | NpuGraphExConfig) -> None:
     """Refuse names of passes that do not exist: to disable one has no effect, which would pass unnoticed.
 
     Assignment cannot check them, since the configuration knows no passes. Backends do so when they are made, and again
@@ -33,7 +33,8 @@ def check_disabled_passes(config: CompilerConfig) -> None:
     Raises:
         ConfigValueError: Names all that are unknown.
     """
-    option, known = config.debug.disabled_passes, known_pass_names()
+    option = config.disabled_passes if isinstance(config, NpuGraphExConfig) else config.debug.disabled_passes
+    known = known_pass_names()
     unknown = [name for name in option.raw if name not in known]
     if not unknown:
         return
