@@ -78,7 +78,7 @@ def _write_some(x: Tensor | None, y: Tensor, ys: list[Tensor]) -> Tensor:
 
 
 define("accumulate(Tensor(a!) x, Tensor y) -> ()", _accumulate, lambda x, y: None)
-define("exchange(Tensor(a!) x, Tensor(b!) y) -> Tensor", _exchange, lambda x, y: x.new_empty(x.shape))
+define("exchange(Tensor(a!) x, Tensor(b!) y) -> Tensor", _exchange, lambda x, y: torch.empty_like(x))
 define("fill_all(Tensor(a!)[] xs, float value) -> ()", _fill_all, lambda xs, value: None)
 define(
     "write_some(Tensor(a!)? x, Tensor y, Tensor(b!)[] ys) -> Tensor",
@@ -132,7 +132,7 @@ define(
 )
 define(
     "placed(Tensor x, ScalarType dtype, *, Device? device=None) -> Tensor",
-    lambda x, dtype, *, device=None: x.to(dtype),
+    lambda x, dtype, *, device=None: x.to(dtype, copy=True),
     lambda x, dtype, *, device=None: torch.empty_like(x, dtype=dtype),
 )
 define("scaled(Tensor x, Scalar factor) -> Tensor", lambda x, factor: x * factor, lambda x, factor: torch.empty_like(x))
@@ -143,6 +143,6 @@ define(
 )
 define(
     "gathered(Tensor?[] xs, Tensor[]? ys) -> Tensor",
-    lambda xs, ys: sum((x for x in xs if x is not None), torch.zeros(2)) + len(ys or []),
+    lambda xs, ys: sum((x for x in xs if x is not None), torch.zeros(2)).float() + len(ys or []),
     lambda xs, ys: torch.empty(2),
 )

@@ -12,15 +12,35 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
+from typing_extensions import Self
 
 from torchair import _torch_compat
 from torchair._torch_compat import OpOverload
 from torchair.errors import OperatorContractError
 
-__all__ = ["Checked", "broken_contract", "check_call", "is_trusted", "verifying", "verifying_results"]
+__all__ = ["Checked", "Problem", "broken_contract", "check_call", "is_trusted", "verifying", "verifying_results"]
 
 #: Namespaces whose operators are not checked: PyTorch's own, and ours.
 _TRUSTED = frozenset({"aten", "prim", "prims", "_c10d_functional", "inductor", "profiler", "torchair_ir", "air"})
+
+
+class Problem(str):
+    """What differs from a promise, a sentence without a full stop.
+
+    Attributes:
+        kind: ``"write"`` (an argument, unannounced), ``"memory"`` (shared or not, unlike promised), ``"fake"`` (no
+            fake kernel, or one that raised), ``"result"`` (number or type of results).
+    """
+
+    __slots__ = ("kind",)
+
+    kind: str
+
+    def __new__(cls, text: str, kind: str = "result") -> Self:
+        """Make one."""
+        self = super().__new__(cls, text)
+        self.kind = kind
+        return self
 
 
 class Checked:
@@ -34,7 +54,7 @@ class Checked:
 
     __slots__ = ("has_fake", "problems", "result")
 
-    def __init__(self, result: Any, problems: Sequence[str], *, has_fake: bool) -> None:
+    def __init__(self, result: Any, problems: Sequence[Problem], *, has_fake: bool) -> None:
         self.result = result
         self.problems = tuple(problems)
         self.has_fake = has_fake
@@ -53,13 +73,13 @@ def check_call(overload: OpOverload, args: Sequence[Any], kwargs: Mapping[str, A
     promised, fake_problem = _promised(overload, flat_args, rebuild)
     before = {i: a.detach().clone() for i, a in enumerate(flat_args) if _is_strided(a)}
     result = overload(*args, **kwargs)
-    problems = [*_written_unannounced(overload, flat_args, before, args, kwargs)]
+    problems = [Problem(p, "write") for p in _written_unannounced(overload, flat_args, before, args, kwargs)]
     if fake_problem is not None:
-        return Checked(result, [*problems, fake_problem], has_fake=not fake_problem.startswith("it has no"))
+        has_fake = not fake_problem.startswith("it has no")
+        return Checked(result, [*problems, Problem(fake_problem, "fake")], has_fake=has_fake)
     fake_args, fake_result = promised
-    return Checked(
-        result, [*_result_problems(overload, result, fake_result, flat_args, fake_args), *problems], has_fake=True
-    )
+    found = _result_problems(overload, result, fake_result, flat_args, fake_args)
+    return Checked(result, [*found, *problems], has_fake=True)
 
 
 def _promised(
@@ -75,22 +95,25 @@ def _promised(
     except Exception as e:  # noqa: BLE001  # whatever a user's fake kernel raises is the finding
         if _torch_compat.lacks_fake_kernel(e):
             return None, "it has no fake kernel (meta function)"
+        count = len(overload._schema.returns)
+        if isinstance(e, TypeError) and "is not an instance of 'sequence'" in str(e) and count > 1:
+            return None, f"it returned {_count(count)}, its fake kernel promises 1 result"
         return None, f"its fake kernel raised {type(e).__name__}: {_first_line(e)}"
 
 
 def _result_problems(
     overload: OpOverload, result: Any, promised: Any, args: Sequence[Any], fake_args: Sequence[Any]
-) -> Iterator[str]:
+) -> Iterator[Problem]:
     got, wanted = _leaves(result), _leaves(promised)
     if len(got) != len(wanted):
-        yield f"it returned {_count(len(got))}, its fake kernel promises {_count(len(wanted))}"
+        yield Problem(f"it returned {_count(len(got))}, its fake kernel promises {_count(len(wanted))}")
         return
     for i, (real, fake) in enumerate(zip(got, wanted, strict=True)):
         if isinstance(real, torch.Tensor) != isinstance(fake, torch.Tensor):
-            yield f"result {i} is a {type(real).__name__}, its fake kernel promises a {type(fake).__name__}"
+            yield Problem(f"result {i} is a {type(real).__name__}, its fake kernel promises a {type(fake).__name__}")
         elif isinstance(real, torch.Tensor):
-            yield from _tensor_problems(i, real, fake)
-    yield from _memory_problems(got, wanted, args, fake_args)
+            yield from map(Problem, _tensor_problems(i, real, fake))
+    yield from (Problem(p, "memory") for p in _memory_problems(got, wanted, args, fake_args))
 
 
 def _tensor_problems(i: int, real: torch.Tensor, fake: torch.Tensor) -> Iterator[str]:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import pytest
 import torch
+from expecttest import assert_expected_inline
 from torch import Tensor
 
 import torchair
@@ -14,6 +18,7 @@ from tests.ge.building import declared
 from torchair import ge
 from torchair.contracts import check_call
 from torchair.convert import converters
+from torchair.customop import check_operator_with
 from torchair.errors import ArgumentTypeError
 from torchair.opset.kernels import kernels
 
@@ -40,8 +45,10 @@ READY = {
     "eager kernel (cpu)": "pass",
     "meta function": "pass",
     "functionalization": "not needed",
+    "autograd": "not needed",
     "IR prototype": "not needed",
     "converter": "not needed",
+    "kernel of the IR operator": "not needed",
     "agreement of the modes": "pass",
 }
 
@@ -102,13 +109,24 @@ def test_what_is_no_operator(op, words) -> None:
 
 def test_without_sample_arguments() -> None:
     report = torchair.check_operator(ops.two)
-    assert row(report, "meta function").why == "not compared with the kernel, which did not run"
-    assert row(report, "agreement of the modes").status == "not needed"
-    assert row(report, "agreement of the modes").why == "not checked: no sample arguments"
     assert report.ok
-    assert str(report).endswith("\n  nothing is missing; whether the results are right was not checked")
+    assert row(report, "meta function").why.startswith("agrees with the kernel on ")
+    assert row(report, "agreement of the modes").why.startswith(
+        "eager, npugraph_ex and GE mode give the same results in "
+    )
+    assert report.tried[0].startswith("checked with ")
+    assert "(generated from the schema): plain, other sizes, transposed tensors, empty tensors" in report.tried[0]
+    assert str(report).endswith("\n  ready for graph mode")
 
 
+def test_without_arguments_that_could_be_generated() -> None:
+    report = torchair.check_operator(ops.check_strange)
+    assert row(report, "agreement of the modes").status == "not needed"
+    assert "no value is known for the argument 'g' (of type Generator)" in row(report, "agreement of the modes").why
+    assert row(report, "meta function").why == "not compared with the kernel, which did not run"
+
+
+define("check_strange(Tensor x, Generator g) -> Tensor", lambda x, g: x + 1, lambda x, g: like(x))
 define("check_no_kernel(Tensor x, int n) -> Tensor", None, lambda x, n: like(x))
 define("check_no_meta(Tensor x) -> Tensor", lambda x: x + 1)
 define("check_wrong_meta(Tensor x) -> Tensor", lambda x: x.sum(0), like)
@@ -161,7 +179,6 @@ define("sub(Tensor x, Tensor y) -> Tensor", lambda x, y: x + y, lambda x, y: lik
         ),
         (ops.check_late_tensor, (), "schema", "pass", "tensors do not all stand before other arguments", ""),
         (ops.scaled, (), "converter", "missing", "argument 'factor' is of type Scalar", "def convert_scaled"),
-        (ops.sub, (), "IR prototype", "pass", "Sub(x1, x2) -> (y), built-in", ""),
         (ops.sub, (numbers(3), numbers(3)), "agreement of the modes", "wrong", "result 0 differs", "Compare"),
     ],
 )
@@ -185,7 +202,8 @@ def test_a_declared_prototype() -> None:
             report = torchair.check_operator(ops.two, numbers(2, 3))
         finally:
             kernels.forget("Two")
-        assert row(report, "IR prototype").why == "Two(x) -> (a, b), declared, has a kernel of its own"
+        assert row(report, "IR prototype").why == "Two(x) -> (a, b), declared"
+        assert row(report, "kernel of the IR operator").why == "Two has a kernel of its own"
         assert report.ok
 
 
@@ -279,30 +297,141 @@ def test_nothing_is_left_behind() -> None:
         assert len(compiled(numbers(2, 3))) == 2
 
 
+define("check_prints(int n) -> int", lambda n: n)
+
+
 def test_it_prints_well() -> None:
-    report = torchair.check_operator(ops.check_no_meta)
-    assert str(report) == (
-        "custom_operators::check_no_meta(Tensor x) -> Tensor\n"
-        "  schema                  pass\n"
-        "  eager kernel (cpu)      pass\n"
-        "  meta function           missing     nothing tells the shapes and dtypes of its results\n"
-        "\n"
-        '      @torch.library.register_fake("custom_operators::check_no_meta")\n'
-        "      def _(x):\n"
-        "          return torch.empty_like(x)  # the shapes and dtypes of the results\n"
-        "\n"
-        "  functionalization       not needed  it writes no argument\n"
-        "  IR prototype            not needed  No AscendIR CheckNoMeta was found to be registered.\n"
-        "                                      here it is derived: CheckNoMeta(x) -> (out0)\n"
-        "                                      a device needs one (torchair.ge.declare_op); so does "
-        "require_prototype\n"
-        "  converter               not needed  the operator is converted automatically\n"
-        "  agreement of the modes  not needed  not checked: no sample arguments\n"
-        "\n"
-        "      Pass the arguments of one call.\n"
-        "\n"
-        "  not ready for graph mode"
+    report = torchair.check_operator(ops.check_no_kernel)
+    text = "\n".join(line for line in str(report).splitlines() if "eager kernel (cuda)" not in line)
+    assert_expected_inline(
+        text,
+        """\
+custom_operators::check_no_kernel(Tensor x, int n) -> Tensor
+  schema                     pass
+  eager kernel (cpu)         missing     no kernel of custom_operators::check_no_kernel is registered for CPU
+
+      @torch.library.impl("custom_operators::check_no_kernel", "CPU")
+      def _(x, n):
+          ...
+
+  meta function              pass        not compared with the kernel, which did not run
+  functionalization          not needed  it writes no argument
+  autograd                   not needed  no formula is registered: for inference; gradients do not flow through it
+  IR prototype               not needed  No AscendIR CheckNoKernel was found to be registered.
+                                         here it is derived: CheckNoKernel(x; n: Int) -> (out0)
+                                         a device needs one (torchair.ge.declare_op); so does require_prototype
+  converter                  not needed  the operator is converted automatically
+  kernel of the IR operator  missing     neither CheckNoKernel nor the torch operator has a kernel on this machine
+
+      @torchair.ge.register_kernel("CheckNoKernel")
+      def kernel(x, n):
+          ...
+
+  agreement of the modes     not needed  not checked: there is no eager kernel to compare with
+  not ready for graph mode""",
     )
+
+
+def test_it_is_data() -> None:
+    report = torchair.check_operator(ops.check_no_meta)
+    data = json.loads(json.dumps(report.as_json()))
+    assert data["operator"] == "custom_operators::check_no_meta(Tensor x) -> Tensor"
+    assert data["ok"] is False
+    assert [r["deliverable"] for r in data["rows"]] == [r.deliverable for r in report.rows]
+    assert data["rows"][2]["status"] == "missing"
+    assert data["tried"] == list(report.tried)
+
+
+def test_a_guessed_meta_function() -> None:
+    fix = row(torchair.check_operator(ops.check_no_meta), "meta function").fix
+    assert fix.startswith("# A guess: it agrees with the kernel in ")
+    assert fix.endswith("""
+# Check it, then keep it.
+@torch.library.register_fake("custom_operators::check_no_meta")
+def _(x):
+    return torch.empty_like(x)""")
+
+
+def joined(xs: list[Tensor]) -> Tensor:
+    return torch.cat(xs).contiguous()
+
+
+GUESSES: list[tuple[str, Any, str]] = [
+    ("guess_mm(Tensor x, Tensor y) -> Tensor", lambda x, y: torch.mm(x, y).contiguous(),
+     "x.new_empty((*x.shape[:-1], *y.shape[1:]))"),
+    ("guess_linear(Tensor x, Tensor w, Tensor? b=None) -> Tensor",
+     lambda x, w, b=None: torch.nn.functional.linear(x, w, b).contiguous(), "x.new_empty((*x.shape[:-1], w.shape[0]))"),
+    ("guess_cat(Tensor[] xs) -> Tensor", joined, "xs[0].new_empty((sum(t.shape[0] for t in xs), *xs[0].shape[1:]))"),
+    ("guess_broadcast(Tensor x, Tensor y) -> Tensor", lambda x, y: (x + y).contiguous(),
+     "x.new_empty(torch.broadcast_shapes(x.shape, y.shape))"),
+    ("guess_compare(Tensor x, Tensor y) -> Tensor", lambda x, y: (x > y).contiguous(),
+     "x.new_empty(torch.broadcast_shapes(x.shape, y.shape), dtype=torch.bool)"),
+    ("guess_repeat(Tensor x, int n) -> Tensor", lambda x, n: x.flatten().repeat(n), "x.new_empty((x.numel() * n,))"),
+    ("guess_list(Tensor x, int n) -> Tensor[]", lambda x, n: [x * i for i in range(n)],
+     "[torch.empty_like(x) for _ in range(n)]"),
+    ("guess_like_list(Tensor[] xs) -> Tensor[]", lambda xs: [x * 1 for x in xs], "[torch.empty_like(t) for t in xs]"),
+    ("guess_rows(Tensor table, Tensor rows) -> Tensor", lambda table, rows: table[rows].contiguous(),
+     "table.new_empty((*rows.shape, *table.shape[1:]))"),
+    ("guess_two(Tensor x) -> (Tensor, Tensor)", lambda x: tuple(t.contiguous() for t in x.max(-1)),
+     "x.new_empty(x.shape[:-1]), x.new_empty(x.shape[:-1], dtype=torch.int64)"),
+    ("guess_sized(Tensor x, int[] size) -> Tensor", lambda x, size: x.new_ones(size), "x.new_empty(size)"),
+    ("guess_dtype(Tensor x, ScalarType dtype) -> Tensor", lambda x, dtype: x.to(dtype, copy=True).contiguous(),
+     "x.new_empty(x.shape, dtype=dtype)"),
+]  # fmt: skip
+
+for schema, kernel, _ in GUESSES:
+    define(schema, kernel)
+
+
+@pytest.mark.parametrize(
+    ("schema", "body"), [(g[0], g[2]) for g in GUESSES], ids=[g[0].partition("(")[0] for g in GUESSES]
+)
+def test_guesses_are_right(schema: str, body: str) -> None:
+    name = schema.partition("(")[0]
+    fix = row(torchair.check_operator(getattr(ops, name)), "meta function").fix
+    assert fix.endswith(f"    return {body}"), fix
+    names: dict[str, Any] = {"torch": torch}
+    exec(fix, names)  # what the author pastes
+    assert torchair.check_operator(getattr(ops, name)).ok
+
+
+def test_no_guess_where_nothing_holds() -> None:
+    """The number of results of a filter is not to be told from the arguments' types."""
+    fix = row(torchair.check_operator(ops.check_filter), "meta function").fix
+    assert "guess" not in fix
+    assert fix.endswith("# the shapes and dtypes of the results")
+
+
+define("check_filter(Tensor x) -> Tensor", lambda x: x[x > 1])
+
+
+def test_several_samples() -> None:
+    calls = [
+        ((numbers(2, 3), None, [], 0.5, 2), {}),
+        ((numbers(4), numbers(4), [numbers(4)]), {"attr1": 1.0, "attr2": 3}),
+    ]
+    report = check_operator_with(ops.my_op, calls)
+    assert report.ok
+    assert report.tried[0].startswith("checked with ")
+    assert "the sample and variants of it" in report.tried[0]
+
+
+def test_a_sample_is_tried_at_other_sizes_and_strides() -> None:
+    """The meta function is right for the sample itself."""
+    report = torchair.check_operator(ops.check_fixed, numbers(2, 3))
+    assert row(report, "meta function").status == "wrong"
+    assert "result 0 has shape [5, 7], its fake kernel promises [2, 3]" in row(report, "meta function").why
+
+
+define("check_fixed(Tensor x) -> Tensor", lambda x: x + 1, lambda x: x.new_empty(2, 3))
+
+
+def test_arguments_keep_their_memory_and_views() -> None:
+    base = numbers(4, 3)
+    before = base.clone()
+    report = torchair.check_operator(ops.exchange, base[:2], base[2:].requires_grad_(False))
+    assert report.ok
+    assert torch.equal(base, before)
 
 
 @pytest.mark.parametrize(

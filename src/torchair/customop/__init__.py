@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from torchair.customop.cases import CaseResult, run_cases
-from torchair.customop.check import OperatorReport, Row, check_operator
+from torchair.customop.check import OperatorReport, Row, check_operator, check_operator_with
 from torchair.customop.op_plugin_yaml import YamlEntry, YamlReport, load_op_plugin_yaml
 from torchair.customop.project.build import BuildResult, build_project
 from torchair.customop.project.generate import Generated, new_operator
@@ -21,6 +21,7 @@ __all__ = [
     "YamlReport",
     "build_project",
     "check_operator",
+    "check_operator_with",
     "install_project",
     "load_op_plugin_yaml",
     "load_project",

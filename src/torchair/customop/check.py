@@ -2,84 +2,25 @@
 
 from __future__ import annotations
 
-import re
-import string
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
-import torch
-
-from torchair import _torch_compat, contracts
+from torchair import _torch_compat
 from torchair._torch_compat import OpOverload, OpOverloadPacket
-from torchair.convert.matching import mismatches, why_not
-from torchair.convert.pasting import fake_kernel_code
-from torchair.convert.registry import converters
 from torchair.convert.schemas import OperatorSchema
-from torchair.customop.compare import compare_modes
-from torchair.errors import ArgumentTypeError, TorchAirError, shortened
-from torchair.frontend.mutation_rules import schema_problem
-from torchair.opset.kernels import kernels
-from torchair.opset.operator import operators
-from torchair.opset.prototype import REQUIRED, ir_name, prototypes
+from torchair.customop.agreement import agreement_of
+from torchair.customop.conversion_rows import agreement_row, converter_row, kernel_row, prototype_row
+from torchair.customop.kernel_rows import kernel_rows
+from torchair.customop.meta_row import meta_row
+from torchair.customop.observe import Observations, observe
+from torchair.customop.report import AGREEMENT, OperatorReport, Row
+from torchair.customop.schema_rows import autograd_row, functionalization_row, schema_row
+from torchair.errors import ArgumentTypeError
+from torchair.opset.prototype import REQUIRED
 from torchair.pipeline.builtin import load_converters
 
-__all__ = ["OperatorReport", "Row", "Status", "check_operator"]
-
-_AGREEMENT = "agreement of the modes"
-
-Status: TypeAlias = Literal["pass", "missing", "wrong", "not needed"]
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One deliverable.
-
-    Attributes:
-        deliverable: ``"schema"``, ``"eager kernel (cpu)"``, ``"meta function"`` ...
-        status: ``"pass"``, ``"missing"``, ``"wrong"`` or ``"not needed"``.
-        why: What was found; may have several lines.
-        fix: What to do, with code to paste; empty where nothing is to be done.
-    """
-
-    deliverable: str
-    status: Status
-    why: str = ""
-    fix: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class OperatorReport:
-    """What an operator has and lacks.
-
-    Attributes:
-        operator: Its schema.
-        rows: One for each deliverable.
-    """
-
-    operator: str
-    rows: tuple[Row, ...]
-
-    @property
-    def ok(self) -> bool:
-        """Nothing is missing or wrong."""
-        return all(row.status in ("pass", "not needed") for row in self.rows)
-
-    def __str__(self) -> str:
-        width = max(len(row.deliverable) for row in self.rows)
-        lines = [self.operator]
-        for row in self.rows:
-            first, *rest = row.why.splitlines() or [""]
-            lines.append(f"  {row.deliverable:{width}}  {row.status:10}  {first}".rstrip())
-            lines += [f"  {'':{width}}  {'':10}  {line}".rstrip() for line in rest]
-            if row.fix:
-                lines += [f"      {line}".rstrip() for line in ("", *row.fix.splitlines(), "")]
-        unchecked = any(row.deliverable == _AGREEMENT and row.status != "pass" for row in self.rows)
-        ready = (
-            "nothing is missing; whether the results are right was not checked" if unchecked else "ready for graph mode"
-        )
-        lines.append(f"  {ready}" if self.ok else "  not ready for graph mode")
-        return "\n".join(lines)
+__all__ = ["OperatorReport", "Row", "check_operator", "check_operator_with"]
 
 
 def check_operator(op: Any, *sample_args: Any, **sample_kwargs: Any) -> OperatorReport:
@@ -89,8 +30,10 @@ def check_operator(op: Any, *sample_args: Any, **sample_kwargs: Any) -> Operator
 
         print(torchair.check_operator(torch.ops.my_ns.my_op, torch.randn(2, 3), None, [], 0.5, 2))
 
-    With sample arguments its kernel and its fake kernel are run and compared, and the call is run eagerly and in GE
-    mode. The arguments are not changed.
+    Its kernel and its fake kernel are run and compared, with real and with symbolic sizes, and the call is run eagerly
+    and in both graph modes: with the sample arguments and variants of them (other sizes, other strides), or with calls
+    generated from the schema where none are given. The arguments are not changed, and whatever the operator raises is a
+    finding.
 
     Args:
         op: An overload, an operator with one overload, what ``torch.library.custom_op`` returned, or
@@ -100,60 +43,50 @@ def check_operator(op: Any, *sample_args: Any, **sample_kwargs: Any) -> Operator
     Raises:
         ArgumentTypeError: ``op`` is no operator, or has several overloads.
     """
+    given = [(sample_args, sample_kwargs)] if sample_args or sample_kwargs else []
+    return check_operator_with(op, given)
+
+
+def check_operator_with(op: Any, samples: Iterable[tuple[Sequence[Any], Mapping[str, Any]]] = ()) -> OperatorReport:
+    """Say what an operator has and lacks, like :func:`check_operator`, with several sample calls.
+
+    Args:
+        op: As there.
+        samples: Arguments and keyword arguments of each call; generated from the schema where there are none.
+
+    Raises:
+        ArgumentTypeError: ``op`` is no operator, or has several overloads.
+    """
     load_converters()
     overload = _overload_of(op)
-    given = bool(sample_args or sample_kwargs)
-    unfit = _unfit(overload, sample_args, sample_kwargs) if given else ""
-    has_sample = given and not unfit
-    contract = _Contract.of(overload, sample_args, sample_kwargs) if has_sample else _Contract()
-    prototype = _prototype_row(overload)
-    rows = [
-        _schema_row(overload, contract),
-        *_kernel_rows(overload, contract),
-        _meta_row(overload, contract, has_sample=has_sample),
-        _functionalization_row(overload),
-        prototype,
-        _converter_row(overload, prototype),
-    ]
-    blocking = [row.deliverable for row in rows if row.status in ("missing", "wrong")]
-    if unfit:
-        rows.append(
-            Row(_AGREEMENT, "missing", f"not checked: {unfit}", f"The arguments are those of\n{overload._schema}")
-        )
-    elif blocking and has_sample:
-        rows.append(Row(_AGREEMENT, "missing", f"not checked: first mend {', '.join(blocking)}"))
-    else:
-        rows.append(_agreement_row(overload, sample_args, sample_kwargs, has_sample=has_sample))
-    return OperatorReport(str(overload._schema), tuple(rows))
-
-
-@dataclass(frozen=True, slots=True)
-class _Contract:
-    """What one call of the kernel showed.
-
-    Attributes:
-        schema: Problems of the schema.
-        meta: Problems of the fake kernel.
-        error: What the kernel raised.
-    """
-
-    schema: tuple[str, ...] = ()
-    meta: tuple[str, ...] = ()
-    error: Exception | None = None
-
-    @classmethod
-    def of(cls, overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Contract:
-        flat, rebuild = _torch_compat.flatten_call(args, kwargs)
-        copies = rebuild([a.detach().clone() if isinstance(a, torch.Tensor) else a for a in flat])
-        if not _torch_compat.has_kernel(overload, "CPU"):
-            return cls()
-        try:
-            with torch.no_grad():
-                checked = contracts.check_call(overload, *copies)
-        except Exception as e:  # noqa: BLE001  # whatever a user's kernel raises is the finding
-            return cls(error=e)
-        unannounced = tuple(p for p in checked.problems if "its schema does not say so" in p)
-        return cls(unannounced, tuple(p for p in checked.problems if p not in unannounced))
+    calls = [(tuple(args), dict(kwargs)) for args, kwargs in samples]
+    unfit = next(filter(None, (_unfit(overload, args, kwargs) for args, kwargs in calls)), "")
+    runs = _torch_compat.has_kernel(overload, "CPU") and not unfit
+    with _torch_compat.quiet_fakes(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        seen = observe(overload, calls) if runs else Observations(generated=not calls)
+        rows = [schema_row(overload, seen), *kernel_rows(overload, seen), meta_row(overload, seen)]
+        rows += [functionalization_row(overload), autograd_row(overload)]
+        prototype = prototype_row(overload)
+        converter, kernel = converter_row(overload, prototype), kernel_row(overload)
+        blocking = [row.deliverable for row in (*rows, prototype, converter, kernel) if row.blocks]
+        if unfit:
+            agreement = Row(
+                AGREEMENT, "missing", f"not checked: {unfit}", f"The arguments are those of\n{overload._schema}"
+            )
+        elif blocking and (calls or seen.taken):
+            agreement = Row(AGREEMENT, "missing", f"not checked: first mend {', '.join(blocking)}")
+        elif not runs:
+            agreement = Row(AGREEMENT, "not needed", "not checked: there is no eager kernel to compare with")
+        elif not seen.taken:
+            why = seen.note or "not checked: no call was taken"
+            agreement = Row(AGREEMENT, "not needed", why, "Pass the arguments of one call.")
+        else:
+            found = agreement_of(overload, [o for o in seen.taken if not (o.call.unusual and o.problems)])
+            converter = converter_row(overload, prototype, found.failures)
+            kernel = kernel_row(overload, found.failures)
+            agreement = agreement_row(overload, found, len(seen.taken))
+    return OperatorReport(str(overload._schema), (*rows, prototype, converter, kernel, agreement), seen.summary)
 
 
 def _overload_of(op: Any) -> OpOverload:
@@ -201,137 +134,3 @@ def _unfit(overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     passed = {a.name for a in positional[: len(args)]} | set(kwargs)
     missing = [f"{a.name!r} ({a.torch_type})" for a in arguments if a.default is REQUIRED and a.name not in passed]
     return f"the sample argument {', '.join(missing)} is missing" if missing else ""
-
-
-def _with_marks(overload: OpOverload, names: Sequence[str]) -> str:
-    """The schema with ``Tensor(a!)`` on the arguments of these names."""
-    text = str(overload._schema)
-    labels = (f"({letter}!)" for letter in string.ascii_lowercase if f"({letter}" not in text)
-    for name in names:
-        text = re.sub(rf"\bTensor(?:\([^)]*\))?([?\[\]]*) {name}\b", rf"Tensor{next(labels)}\1 {name}", text, count=1)
-    return text
-
-
-# --- one row each ---
-
-
-def _schema_row(overload: OpOverload, contract: _Contract) -> Row:
-    title = "schema"
-    problem = schema_problem(overload)
-    if problem is not None:
-        return Row(title, "wrong", *problem)
-    if contract.schema:
-        names = [found[1] for p in contract.schema if (found := re.search(r"argument '(\w+)'", p))]
-        full, parameters = overload._schema.name, _with_marks(overload, names).partition("(")[2]
-        fix = f'Mark what the kernel writes, or do not write it:\n\ntorch.library.define("{full}", "({parameters}")'
-        return Row(title, "wrong", "\n".join(contract.schema), fix)
-    kinds = [a.input_kind is not None for a in OperatorSchema.of(overload).arguments]
-    if kinds != sorted(kinds, reverse=True):
-        return Row(
-            title,
-            "pass",
-            "tensors do not all stand before other arguments; the IR operator has inputs first, then attributes",
-        )
-    return Row(title, "pass")
-
-
-def _kernel_rows(overload: OpOverload, contract: _Contract) -> Iterator[Row]:
-    devices = ["CPU", *(["CUDA"] if torch.cuda.is_available() else [])]
-    for device in devices:
-        title = f"eager kernel ({device.lower()})"
-        if device == "CPU" and contract.error is not None:
-            why = f"it raised {type(contract.error).__name__}: {shortened(contract.error)}"
-            yield Row(title, "wrong", why, "Check the sample arguments, and the kernel.")
-        elif _torch_compat.has_kernel(overload, device):
-            yield Row(title, "pass")
-        elif device == "CPU" and kernels.get(ir_name(overload._schema.name)) is not None:
-            kernel = f"the Ascend IR operator {ir_name(overload._schema.name)} has a kernel of its own"
-            yield Row(title, "not needed", f"{kernel}; eager mode cannot run the operator")
-        elif device == "CPU":
-            name = overload._schema.name
-            parameters = ", ".join(a.name for a in overload._schema.arguments)
-            code = f'@torch.library.impl("{name}", "{device}")\ndef _({parameters}):\n    ...'
-            yield Row(title, "missing", f"no kernel of {name} is registered for {device}", code)
-        else:
-            yield Row(title, "not needed", f"no kernel is registered for {device}; the operator cannot run there")
-
-
-def _meta_row(overload: OpOverload, contract: _Contract, *, has_sample: bool) -> Row:
-    title = "meta function"
-    if not _torch_compat.has_fake_kernel(overload):
-        code = fake_kernel_code(OperatorSchema.of(overload))
-        return Row(title, "missing", "nothing tells the shapes and dtypes of its results", code)
-    if contract.meta:
-        return Row(title, "wrong", "\n".join(contract.meta), "Correct the kernel, or its fake kernel.")
-    if not has_sample or contract.error is not None or not _torch_compat.has_kernel(overload, "CPU"):
-        return Row(title, "pass", "not compared with the kernel, which did not run")
-    return Row(title, "pass", "agrees with the kernel on the sample arguments")
-
-
-def _functionalization_row(overload: OpOverload) -> Row:
-    title = "functionalization"
-    if not overload._schema.is_mutable:
-        return Row(title, "not needed", "it writes no argument")
-    if schema_problem(overload) is not None:
-        return Row(title, "wrong", "PyTorch cannot functionalize it; see the schema")
-    by_hand = _torch_compat.is_functionalized_by_kernel(overload)
-    return Row(title, "pass", "written by hand" if by_hand else "PyTorch's automatic functionalization")
-
-
-def _prototype_row(overload: OpOverload) -> Row:
-    title = "IR prototype"
-    schema = OperatorSchema.of(overload)
-    prototype = prototypes.get(schema.name)
-    if converters.get(overload) is not None:
-        return Row(title, "not needed", "a converter chooses the IR operator")
-    if prototype is None:
-        return Row(
-            title,
-            "not needed",
-            f"No AscendIR {schema.name} was found to be registered.\n"
-            f"here it is derived: {schema.derive_prototype().signature}\n"
-            "a device needs one (torchair.ge.declare_op); so does require_prototype",
-        )
-    differences = mismatches(schema, prototype)
-    origin = "built-in" if prototype.name in operators else "declared"
-    if not differences:
-        kernel = ", has a kernel of its own" if kernels.get(prototype.name) is not None else ""
-        return Row(title, "pass", f"{prototype.signature}, {origin}{kernel}")
-    rejection = why_not(overload)
-    fix = rejection.fix if rejection is not None else ""
-    return Row(title, "wrong", "\n".join([f"{prototype.signature}, {origin}", *differences]), fix)
-
-
-def _converter_row(overload: OpOverload, prototype: Row) -> Row:
-    title = "converter"
-    found = converters.get(overload)
-    if found is not None:
-        return Row(title, "pass", "built-in" if found.builtin else f"registered: {found.__name__}")
-    rejection = why_not(overload)
-    if rejection is None:
-        return Row(title, "not needed", "the operator is converted automatically")
-    if prototype.status == "wrong":
-        return Row(title, "missing", "it is not converted automatically: the IR prototype does not fit")
-    return Row(title, "missing", rejection.reason, rejection.fix)
-
-
-def _agreement_row(overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any], *, has_sample: bool) -> Row:
-    title = _AGREEMENT
-    if not has_sample:
-        fix = "Pass the arguments of one call."
-        return Row(title, "not needed", "not checked: no sample arguments", fix if overload._schema.arguments else "")
-    if not _torch_compat.has_kernel(overload, "CPU"):
-        return Row(title, "not needed", "not checked: there is no eager kernel to compare with")
-    result = compare_modes(overload, args, kwargs)
-    if isinstance(result.error, TorchAirError):
-        return Row(title, "wrong", f"in {result.mode} mode:\n{result.error}")
-    if result.error is not None:
-        return Row(title, "wrong", f"in {result.mode} mode: {type(result.error).__name__}: {shortened(result.error)}")
-    if result.problems:
-        return Row(
-            title,
-            "wrong",
-            "\n".join(result.problems),
-            "Compare the IR operator's kernel (or the built-in operator of that name) with the eager kernel.",
-        )
-    return Row(title, "pass", "eager and GE mode give the same results on the sample arguments")
