@@ -15,6 +15,7 @@ from torchair._torch_compat.aot import (
     outputs_made_from_inputs,
     python_decompositions,
     static_input_positions,
+    wrapper_is_empty,
 )
 from torchair._torch_compat.calls import (
     below_autograd,
@@ -230,4 +231,5 @@ __all__ = [
     "trace_pattern",
     "traced_data_dependence",
     "without_alias_check",
+    "wrapper_is_empty",
 ]

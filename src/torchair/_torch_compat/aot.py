@@ -24,6 +24,7 @@ __all__ = [
     "outputs_made_from_inputs",
     "python_decompositions",
     "static_input_positions",
+    "wrapper_is_empty",
 ]
 
 
@@ -138,3 +139,39 @@ def aot_phase() -> str:
 
     graphs: list[str] = get_aot_compilation_context()[0]
     return graphs[-1].rpartition("_")[2] if graphs else ""  # "0_forward"
+
+
+def wrapper_is_empty(graph: fx.GraphModule, original: fx.GraphModule) -> bool:
+    """Whether the wrapper around a graph that AOTAutograd is compiling only hands arguments and results on.
+
+    It then also switches autograd and autocast off, and looks at the results of the first call.
+
+    Args:
+        graph: The graph that it is compiling.
+        original: Dynamo's graph.
+    """
+    context = torch._guards.TracingContext.try_get()
+    metadata = getattr(context, "fw_metadata", None)
+    if metadata is None or aot_phase() != "inference" or not isinstance(original, fx.GraphModule):
+        return False
+    work = (
+        metadata.tokens,
+        metadata.mutated_inp_runtime_indices,
+        metadata.mutated_graph_handled_indices_seen_by_autograd,  # it counts their versions
+        metadata.num_outputs_aliased,
+        metadata.num_intermediate_bases,
+        metadata.dynamic_outputs,
+        metadata.is_rng_op_functionalized,
+        metadata.grad_enabled_mutation is not None,
+        any(
+            type(meta).__name__ == "SubclassCreationMeta"
+            for meta in (*metadata.subclass_inp_meta, *metadata.subclass_fw_graph_out_meta)
+        ),
+    )
+    return not any(work) and _arity(graph) == _arity(original)  # parameters are passed, and each input once
+
+
+def _arity(gm: fx.GraphModule) -> tuple[int, int]:
+    """Number of inputs, and of outputs."""
+    (outputs,) = next(n for n in gm.graph.nodes if n.op == "output").args
+    return len(list(gm.graph.find_nodes(op="placeholder"))), len(outputs) if isinstance(outputs, list | tuple) else -1

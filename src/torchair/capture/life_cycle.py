@@ -104,7 +104,11 @@ class Capture:
             instance = self._instances.get(arena)
             if instance is None:
                 instance = self._instances[arena] = Instance(self.plan, arena)
-            return instance.run(args)
+            try:
+                return instance.replay(args)
+            except Exception as error:
+                instance.explain(error)
+                raise
         finally:
             self._free.append(arena)
 
@@ -260,13 +264,12 @@ class CapturedGraph:
 
     def __call__(self, args: list[Any]) -> Sequence[Any]:
         """Run with the flat arguments of the FX graph; the list is emptied, so that inputs can be freed early."""
-        capture = self._only
-        if capture is None:
-            key = self._read_key(args)
-            capture = self._ready.get(key)
-            if capture is None:
-                return self._run(key, args)
-        return capture.run(args)
+        capture = self.ready(args)
+        return self._run(self._read_key(args), args) if capture is None else capture.run(args)
+
+    def ready(self, args: Sequence[Any]) -> Capture | None:
+        """The capture that a call with these arguments replays without further questions; None where there is none."""
+        return self._only or self._ready.get(self._read_key(args))
 
     def __repr__(self) -> str:
         state = "runs eagerly" if self.runs_eagerly else f"{len(self.captures)} captures"

@@ -35,6 +35,7 @@ from torchair.pipeline.ge_mode import CompiledGraph, compile_graph
 from torchair.pipeline.origin import Origin
 from torchair.pipeline.pass_names import check_disabled_passes, known_pass_names
 from torchair.pipeline.rng_state import expand_rng_wrappers
+from torchair.pipeline.shortcut import Shortcut
 from torchair.pipeline.verify import VerifiedGraph, captured_steps, compiled_steps, has_random
 
 __all__ = [
@@ -350,16 +351,18 @@ def _backend(
         known, decompositions = frozenset(converters.snapshot()), decomposition_table(converters.snapshot(), custom)
 
     origin = Origin.now()
+    shortcut = Shortcut(gm)
 
     def compiler(graph: fx.GraphModule, inputs: Sequence[Any]) -> Callable[[list[Any]], Sequence[Any]]:
         result = _compile(graph, inputs, frozen, config, origin, decompositions)
         if compiled is not None and (made := _graph_of(result)) is not None:
             compiled.add(made)
+        shortcut.see(graph, result)
         return result
 
     refuse_unsupported_mutations(gm)
     with converted_kept_whole(known, custom), name_expanded_inputs(gm):
-        return _torch_compat.aot_module_simplified(
+        wrapped = _torch_compat.aot_module_simplified(
             gm,
             example_inputs,
             fw_compiler=compiler,
@@ -368,6 +371,7 @@ def _backend(
             decompositions=decompositions,
             keep_inference_input_mutations=frozen.captures or frozen.keep_inference_input_mutations,
         )
+    return shortcut.beside(wrapped)
 
 
 def _with_options(config: Config, options: Mapping[str, Any] | None) -> Config:

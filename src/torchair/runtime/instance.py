@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any, Protocol
 
@@ -47,6 +47,11 @@ class Instance:
         plan: What runs.
         arena: Where its intermediate values lie; enlarged to what the plan needs.
         static: Where its static outputs lie, likewise; memory of its own when omitted.
+
+    Attributes:
+        plan: What runs.
+        arena: Where its intermediate values lie.
+        replay: :meth:`run` without words for what fails; who calls it calls :meth:`explain` then.
     """
 
     def __init__(self, plan: Plan, arena: Arena, static: Arena | None = None) -> None:
@@ -62,7 +67,7 @@ class Instance:
             self._core: Any = _PythonCore(plan, arena, self._static)
         else:
             self._core = _native_core(extension, plan, arena, self._static)
-        self._run = self._core.run
+        self.replay: Callable[[list[Any]], list[Any]] = self._core.run
 
     def run(self, inputs: list[Any]) -> list[Any]:
         """Run the plan; the list is emptied.
@@ -72,16 +77,21 @@ class Instance:
                 again.
         """
         try:
-            outputs: list[Any] = self._run(inputs)
-        except TorchAirError:
-            raise
+            return self.replay(inputs)
         except Exception as error:
-            failed = self._core.failed
-            if failed < 0:
-                raise
+            self.explain(error)
+            raise
+
+    def explain(self, error: Exception) -> None:
+        """Name the launch that failed in the last run.
+
+        Raises:
+            ExecutionError: It did; nothing is raised for errors of ours, and for those outside launches.
+        """
+        failed = self._core.failed
+        if failed >= 0 and not isinstance(error, TorchAirError):
             step = self.plan.steps[failed]
             raise ExecutionError.of(error, step.label, where=step.where) from error
-        return outputs
 
 
 def _native_core(extension: ModuleType, plan: Plan, arena: Any, static: Any) -> Any:
@@ -189,7 +199,7 @@ class _PythonCore:
             raise RuntimeError(f"the plan takes {self._plan.inputs} inputs, not {len(inputs)}")
         slots = {**self._held, **dict(enumerate(inputs))}
         inputs.clear()
-        with _torch_compat.below_autograd(), _torch_compat.disabled_autocast():
+        with torch.no_grad(), _torch_compat.below_autograd(), _torch_compat.disabled_autocast():
             for view in self._plan.kept_views:
                 self._launch(view, slots)
             for i, step in enumerate(self._plan.steps):

@@ -10,6 +10,7 @@
 #include <torch/csrc/Dtype.h>
 
 #include <ATen/core/LegacyTypeDispatch.h>
+#include <c10/core/GradMode.h>
 #include <c10/core/InferenceMode.h>
 #include <c10/core/impl/TorchDispatchModeTLS.h>
 
@@ -141,13 +142,14 @@ class PlanInstance {
 
   // Takes the inputs out of the list, so that the caller does not keep them alive.
   py::list run(const py::list& inputs) {
+    failed_ = -1;
     const auto given = static_cast<size_t>(PyList_GET_SIZE(inputs.ptr()));
     TORCH_CHECK(given == inputs_, "the plan takes ", inputs_, " inputs, not ", given);
     for (size_t i = 0; i < given; ++i) slots_.values[i] = from_python(PyList_GET_ITEM(inputs.ptr(), i));
     if (PyList_SetSlice(inputs.ptr(), 0, static_cast<Py_ssize_t>(given), nullptr) != 0) throw python_error();
-    failed_ = -1;
     try {
       py::gil_scoped_release no_gil;
+      c10::AutoGradMode no_grad(false);
       at::AutoDispatchBelowADInplaceOrView below;
       // The graph says itself where it converts.
       c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
