@@ -97,8 +97,13 @@ def host_context(plan: OperatorPlan) -> dict[str, Any]:
         "name": plan.name,
         "parameters": plan.parameters,
         "infer_signature": wrapped(f"Outputs infer_{plan.name}", parameters, ""),
-        "inferred": "{" + ", ".join(outputs) + "}",
+        "inferred": _listed(outputs),
     }
+
+
+def _listed(outputs: Sequence[str]) -> str:
+    line = "{" + ", ".join(outputs) + "}"
+    return line if len(line) + 10 <= _WIDTH else "{\n      " + ",\n      ".join(outputs) + "}"
 
 
 def kernel_context(plan: OperatorPlan) -> dict[str, Any]:
@@ -134,7 +139,6 @@ def kernel_context(plan: OperatorPlan) -> dict[str, Any]:
         "schema": plan.text,
         "l": local,
         "broadcasts": plan.like is not None,
-        "placeholder": _placeholder(plan),
         "compute_signature": template + "\n" + wrapped("void compute", received, ""),
         "numbers": numbers,
         "targets": _targets(plan, elements, local, number),
@@ -145,13 +149,6 @@ def kernel_context(plan: OperatorPlan) -> dict[str, Any]:
         "second": second,
         "call": call,
     }
-
-
-def _placeholder(plan: OperatorPlan) -> str:
-    made = [*(o.name for o in plan.outputs), *(a.name for a in plan.schema.written)]
-    verb = "becomes" if len(made) == 1 else "become"
-    rest = "" if plan.like else ", whose elements are repeated where there are too few"
-    return f"{' and '.join(made)} {verb} the sum of all arguments{rest}"
 
 
 def _parameter(argument: Argument) -> str:

@@ -70,12 +70,24 @@ def _cpp_files(plan: OperatorPlan) -> dict[str, str]:
 
 
 def _python_files(plan: OperatorPlan) -> dict[str, str]:
+    _refuse_dtypes(plan)
     return {f"op_kernel/{plan.name}.py": _render("python/op_kernel.py", **python_code.kernel_context(plan))}
 
 
 def _triton_files(plan: OperatorPlan) -> dict[str, str]:
+    _refuse_dtypes(plan)
     context = python_code.kernel_context(plan, triton=True)
     return {f"op_kernel/{plan.name}.py": _render("triton/op_kernel.py", **context)}
+
+
+def _refuse_dtypes(plan: OperatorPlan) -> None:
+    """JSON prototypes have no dtypes: one arrives as a number, which the loader reads for built kernels only."""
+    if names := [a.name for a in plan.schema.others if a.torch_type.startswith("ScalarType")]:
+        raise ProjectError(
+            "An operator cannot be generated",
+            why=[f"argument {name!r} is a dtype, which only C++ kernels of a project take" for name in names],
+            fix="Use --kernel cpp.",
+        )
 
 
 #: Kernel languages: what each writes. A further one is a folder of templates, and here a function.
@@ -220,9 +232,14 @@ def _converter_context(plan: OperatorPlan) -> dict[str, Any]:
         "name": plan.name,
         "namespace": plan.namespace,
         "schema": plan.text,
-        "signature": ", ".join(a.name for a in plan.schema.arguments),
-        "assigned": assigned,
-        "passed": ", ".join(a.name for a in (*plan.schema.tensors, *plan.schema.others)),
+        "signature": python_code.call_text(
+            f"def convert_{plan.name}", [*(a.name for a in plan.schema.arguments), "meta_outputs=None"], ":"
+        ),
+        "call": python_code.call_text(
+            f"{assigned}torchair.ge.custom_op",
+            [f'"{plan.ir_name}"', *(a.name for a in (*plan.schema.tensors, *plan.schema.others))],
+            indent=4,
+        ),
         "returned": returned,
     }
 
@@ -232,15 +249,11 @@ def _converter_context(plan: OperatorPlan) -> dict[str, Any]:
 
 def _with_entry(project: Project, plan: OperatorPlan) -> str:
     """The file with the operator added at its end, under ``custom:``."""
-    names = [o.name for o in plan.outputs]
-    keys = names if len(names) < 2 else [name or f"out{i}" for i, name in enumerate(names)]
     entry = _render(
         "operator/entry.yaml",
         func=_yaml_text(plan.text),
         ir_name=plan.ir_name,
-        outputs=[
-            (key, _yaml_text(o.size.text), _yaml_text(o.dtype.text)) for key, o in zip(keys, plan.outputs, strict=True)
-        ],
+        outputs=[(o.key, _yaml_text(o.size.text), _yaml_text(o.dtype.text)) for o in plan.outputs],
         meta=python_code.meta_lines(plan) if plan.outputs else [],
     )
     if not project.yaml.is_file():

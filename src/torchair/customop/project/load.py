@@ -18,9 +18,11 @@ from torchair.customop.project.build import built_for
 from torchair.customop.project.layout import Project
 from torchair.customop.prototype_file import load_prototypes
 from torchair.errors import BuildError
+from torchair.ir import DType
 from torchair.logs import logger
 from torchair.opset.declarations import register_kernel
 from torchair.opset.prototype import Prototype
+from torchair.opset.torch_types import torch_dtype
 
 __all__ = ["load_library", "load_project"]
 
@@ -104,11 +106,17 @@ def _register_built(project: Project, prototypes: list[Prototype]) -> None:
 def _kernel(operator: Any, prototype: Prototype) -> Callable[..., Any]:
     """A built kernel, called as the contract for kernels says: inputs in order, attributes as keywords."""
     inputs = [spec.name for spec in prototype.inputs]
-    order = [argument.name for argument in operator._schema.arguments]
+    arguments = operator._schema.arguments
+    positional = [a.name for a in arguments if not a.kwarg_only]
+    keywords = [a.name for a in arguments if a.kwarg_only]
+    dtypes = [a.name for a in arguments if str(a.real_type) == "ScalarType"]
 
     def kernel(*tensors: Any, **attrs: Any) -> Any:
         given = dict(zip(inputs, tensors, strict=True)) | attrs
-        return operator(*map(given.get, order))
+        for name in dtypes:  # JSON prototypes have no dtypes; a dtype goes through the graph as its Ascend number
+            if isinstance(number := given.get(name), int):
+                given[name] = torch_dtype(DType(number))
+        return operator(*map(given.get, positional), **{name: given.get(name) for name in keywords})
 
     kernel.__name__ = kernel.__qualname__ = prototype.name
     return kernel

@@ -50,11 +50,13 @@ class PlannedOutput:
     """One result.
 
     Attributes:
-        name: Its name in the prototype, in the kernel and, with ``out`` for the only one, in the YAML file.
+        name: Its name in the kernel: no argument has it.
+        key: Its name in the YAML file.
         size, dtype: Its rules.
     """
 
     name: str
+    key: str
     size: Rule
     dtype: Rule
 
@@ -283,6 +285,7 @@ def _outputs(schema: OperatorSchema, sizes: Sequence[str], dtypes: Sequence[str]
     return tuple(
         PlannedOutput(
             name,
+            schema.result_names[i] or ("out" if count == 1 else f"out{i}"),
             parse_size(sizes[i] if sizes else first, schema),
             parse_dtype(dtypes[i] if dtypes else first, schema),
         )

@@ -11,7 +11,9 @@ from torchair.convert.schemas import Argument
 from torchair.customop.output_rules import to_python
 from torchair.customop.project.plan import OperatorPlan
 
-__all__ = ["kernel_context", "meta_lines", "test_context"]
+__all__ = ["call_text", "kernel_context", "meta_lines", "test_context"]
+
+_WIDTH = 120
 
 
 def kernel_context(plan: OperatorPlan, *, triton: bool = False) -> dict[str, Any]:
@@ -22,7 +24,7 @@ def kernel_context(plan: OperatorPlan, *, triton: bool = False) -> dict[str, Any
         "ir_name": plan.ir_name,
         "name": plan.name,
         "schema": plan.text,
-        "signature": ", ".join([*tensors, *(["*", *attributes] if attributes else [])]),
+        "signature": call_text(f"def {plan.name}", [*tensors, *(["*", *attributes] if attributes else [])], ":"),
         "broadcasts": plan.like is not None,
         "body": _body(plan, in_place=triton),
         "uses_rules": _uses(plan, "rules."),
@@ -49,7 +51,7 @@ def test_context(plan: OperatorPlan, package: str) -> dict[str, Any]:
         "namespace": plan.namespace,
         "package": package,
         "schema": plan.text,
-        "signature": ", ".join(a.name for a in plan.schema.arguments),
+        "signature": call_text("def reference", [a.name for a in plan.schema.arguments], ":"),
         "broadcasts": plan.like is not None,
         "body": _body(plan),
         "uses_rules": _uses(plan, "rules."),
@@ -65,9 +67,18 @@ def test_context(plan: OperatorPlan, package: str) -> dict[str, Any]:
         "has_optional": has_optional,
         "takes_empty": samples.takes_empty and bool(made),
         "fit": samples.fit,
-        "args": f"({', '.join(positional)}{',' if len(positional) == 1 else ''})",
-        "kwargs": f"{{{', '.join(keywords)}}}",
+        "returned": _returned(positional, f"{{{', '.join(keywords)}}}"),
     }
+
+
+def _returned(positional: Sequence[str], keywords: str) -> str:
+    """``return (x, y), {}`` in a function."""
+    if len(positional) == 1:
+        return f"return ({positional[0]},), {keywords}"
+    line = f"return ({', '.join(positional)}), {keywords}"
+    if len(line) + 4 <= _WIDTH:
+        return line
+    return "return (\n" + "".join(f"        {part},\n" for part in positional) + f"    ), {keywords}"
 
 
 def meta_lines(plan: OperatorPlan) -> list[str]:
@@ -79,6 +90,17 @@ def meta_lines(plan: OperatorPlan) -> list[str]:
     ]
     returned = ", ".join(results) if results else "None"
     return [f"def {plan.name}({', '.join(a.name for a in plan.schema.arguments)}):", f"    return {returned}"]
+
+
+def call_text(head: str, parts: Sequence[str], tail: str = "", indent: int = 0) -> str:
+    """``head(part, part)tail`` as ruff formats it: in one line, with the arguments in one line, or one a line."""
+    pad = " " * indent
+    inner = ", ".join(parts)
+    if indent + len(head) + len(inner) + 2 + len(tail) <= _WIDTH:
+        return f"{head}({inner}){tail}"
+    if indent + 4 + len(inner) <= _WIDTH:
+        return f"{head}(\n{pad}    {inner}\n{pad}){tail}"
+    return f"{head}(\n" + "".join(f"{pad}    {part},\n" for part in parts) + f"{pad}){tail}"
 
 
 def _uses(plan: OperatorPlan, prefix: str) -> bool:
@@ -123,7 +145,7 @@ def _body(plan: OperatorPlan, *, in_place: bool = False) -> list[str]:
     total, tensor, target = (_fresh(name, names) for name in ("total", "tensor", "target"))
     number = _numbers(plan.schema.arguments)
     dtype = "torch.float32" if in_place else "torch.float64"
-    device = f", device={plan.first_tensor}.device" if plan.first_tensor else ""
+    device = [f"device={plan.first_tensor}.device"] if plan.first_tensor else []
 
     def loop(tensors: Sequence[Argument], into: str, indent: str = "") -> list[str]:
         if not tensors:
@@ -144,7 +166,8 @@ def _body(plan: OperatorPlan, *, in_place: bool = False) -> list[str]:
 
     written = plan.schema.written
     if plan.like is not None:
-        lines = [f"{total} = {plan.like}.new_full({plan.like}.shape, {number}, dtype={dtype})"]
+        parts = [f"{plan.like}.shape", number, f"dtype={dtype}"]
+        lines = [call_text(f"{total} = {plan.like}.new_full", parts, indent=4)]
         lines += loop(plan.schema.tensors, total)
         results = [f"{total}.to({to_python(o.dtype)})" for o in plan.outputs]
         # What is written is read for the dtype only, so the order does not matter.
@@ -152,7 +175,8 @@ def _body(plan: OperatorPlan, *, in_place: bool = False) -> list[str]:
     else:
         lines, results = [], []
         for o in plan.outputs:
-            lines.append(f"{o.name} = torch.full({to_python(o.size)}, {number}, dtype={dtype}{device})")
+            parts = [to_python(o.size), number, f"dtype={dtype}", *device]
+            lines.append(call_text(f"{o.name} = torch.full", parts, indent=4))
             lines += loop(plan.schema.tensors, o.name)
             results.append(f"{o.name}.to({to_python(o.dtype)})")
         read_only = [a for a in plan.schema.tensors if not a.written]
