@@ -144,7 +144,11 @@ class Adaptation:
         evaluator = evaluator_for(self.kernel, None)
         if evaluator is None:
             name = self.schema.torch_schema.name
-            parameters = ", ".join(sorted(set().union(*(rule.names for rule in self.arguments))))
+            names: dict[bool, list[str]] = {True: [], False: []}
+            for i, rule in enumerate(self.arguments):
+                own = str(rule.expression.value) if rule.expression.op == "argument" else f"value{i}"
+                names[_is_tensor(rule)].append(own)
+            parameters = ", ".join([*names[True], *(["*", *names[False]] if names[False] else [])])
             raise MissingKernelError(
                 "An Ascend IR operator has no kernel on this machine",
                 why=f"{name} runs aclnn{self.kernel}, and no kernel of {self.kernel} is registered",
@@ -157,7 +161,7 @@ class Adaptation:
         others = []
         for rule in self.arguments:
             value = evaluate(rule, values)
-            if rule.expression.kind.removesuffix("?") in ("tensor", "tensors"):
+            if _is_tensor(rule):
                 operands.append(tuple(value) if isinstance(value, list) else value)
             else:
                 others.append((rule, value))
@@ -241,6 +245,10 @@ class Adaptation:
         fresh = iter(results)
         returned = [next(fresh) if name is None else values[name] for name in self.schema.returned_arguments]
         return None if not returned else returned[0] if len(returned) == 1 else tuple(returned)
+
+
+def _is_tensor(rule: Rule) -> bool:
+    return rule.expression.kind.removesuffix("?") in ("tensor", "tensors")
 
 
 def _differences(
