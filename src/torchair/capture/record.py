@@ -38,6 +38,7 @@ from torchair.capture.values import (
 )
 from torchair.frontend.aliasing import counts_from_storage
 from torchair.frontend.source_lines import source_line
+from torchair.native import NativeProgram, bound_launch
 from torchair.runtime.memory import Lifetime, plan_offsets
 from torchair.runtime.plan import Buffer, Call, Callback, Item, Launch, Plan, Slot, Step, slots_in
 
@@ -118,6 +119,8 @@ class Recorder:
             if not all(t.layout is torch.strided for t in tensor_leaves(node.meta.get("val"))):
                 # A sparse tensor is made of others, which its schema does not tell.
                 return frozenset({node}).union(*(self._roots_of[n] for n in node.all_input_nodes))
+            return frozenset({node})
+        if isinstance(node.target, NativeProgram):
             return frozenset({node})
         # Python: nothing is known of it.
         return frozenset({node}).union(*(self._roots_of[n] for n in node.all_input_nodes))
@@ -345,6 +348,8 @@ class _Recording:
             self._item(node)
         elif isinstance(node.target, OpOverload) and not is_symbolic_query(node.target):
             self._call(node, node.target)
+        elif isinstance(node.target, NativeProgram):
+            self._native(node, node.target)
         else:
             self._python(node)
 
@@ -416,6 +421,25 @@ class _Recording:
             self._step(Call(root.out, (*args, *(Slot(s) for s in slots)), (), may_alias=True), node)
         elif op._schema.name in COPIES:
             self._step(Call(aten.copy_.default, (Slot(slots[0]), args[0], False), (), may_alias=True), node)
+
+    def _native(self, node: fx.Node, program: NativeProgram) -> None:
+        """A native program; its results lie in the arena unless one of them is returned."""
+        args = tuple(self._slots[a] for a in node.args if isinstance(a, fx.Node))
+        root = self._roots[node]
+        results = [self._new_slot() for _ in node.meta["val"]]
+        self._parts[node] = results
+        fresh = root.returned and not self._graph.static_outputs
+        if not fresh:
+            for slot, tensor in zip(results, node.meta["val"], strict=True):
+                self._buffers[slot] = tensor, node
+                self._held.add(slot)
+        bound = program.bind(self._numbers.symbols)
+        workspace = self._new_slot()
+        step = self._graph._nodes.index(node)
+        self._roots[scratch := fx.Node(node.graph, "scratch", "call_function", program, (), {})] = _Root(step, step)
+        self._buffers[workspace] = torch.empty(max(bound.workspace, 1), dtype=torch.uint8, device="meta"), scratch
+        self._held.add(workspace)
+        self._step(bound_launch(program, bound, args, results, workspace, fresh=fresh), node)
 
     def _writing(self, node: fx.Node, op: OpOverload, args: list[Any], written: Sequence[int]) -> None:
         """An operator that writes arguments: a result that is one of them is the value in its slot."""

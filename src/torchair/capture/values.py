@@ -45,6 +45,11 @@ class Numbers:
         self._symbols = dict(symbols)
         self._memo: dict[tuple[type, Any], int | float | bool | None] = {}
 
+    @property
+    def symbols(self) -> Mapping[Any, Any]:
+        """The value of each symbol, as an expression."""
+        return {symbol: _torch_compat.sympy_number(value) for symbol, value in self._symbols.items()}
+
     def value(self, number: Any) -> Any:
         """The number, or None when it depends on a symbol that is not in the key."""
         if not isinstance(number, torch.SymInt | torch.SymFloat | torch.SymBool):

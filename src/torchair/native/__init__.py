@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from torchair.native.launch import bound_launch
 from torchair.native.partition import PartitionRecord, replace_regions
+from torchair.native.program import NativeProgram
 
-__all__ = ["PartitionRecord", "replace_regions"]
+__all__ = ["NativeProgram", "PartitionRecord", "bound_launch", "replace_regions"]

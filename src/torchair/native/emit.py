@@ -560,23 +560,22 @@ class _Emitter:
         def text(position: sympy.Expr) -> str:
             return _plain(self._position(position, top))
 
-        def pointer(operand: Strided) -> str:
-            return _at(self._pointer(operand.buffer), self._position(operand.start, top))
+        def operand(pointer: str, strides: Sequence[sympy.Expr]) -> str:
+            return f"{{{pointer}, {{{', '.join(text(s) for s in strides)}}}}}"
 
-        def strides(sizes: Sequence[sympy.Expr]) -> str:
-            return "{" + ", ".join(text(s) for s in sizes) + "}"
+        def given(o: Strided) -> str:
+            return operand(_at(self._pointer(o.buffer), self._position(o.start, top)), o.strides)
 
-        batch, heads, key_heads, rows, length, depth = (text(s) for s in a.sizes)
-        mask = f"static_cast<const {C_TYPES[a.out.dtype]}*>(nullptr)" if a.mask is None else pointer(a.mask)
-        operands = (pointer(o) for o in (a.query, a.key, a.value))
-        mask_strides = "{0, 0, 0, 0}" if a.mask is None else strides(a.mask.strides)
+        element = C_TYPES[a.out.dtype]
+        sizes = ", ".join(text(s) for s in a.sizes)
         lines = [
-            "const tair::AttentionShape shape = {",
-            f"  {batch}, {heads}, {key_heads}, {rows}, {length}, {depth}, {depth},",
-            f"  {strides(a.query.strides)}, {strides(a.key.strides)}, {strides(a.value.strides)},",
-            f"  {mask_strides}, {strides(a.out.strides)},",
-            f"  {constant_text(a.scale, torch.float64)}, {int(a.causal)}}};",
-            f"tair::attention({', '.join(operands)}, {mask}, {self._pointer(a.out)}, shape, worker, workers);",
+            f"const tair::Attention<{element}, {element if a.mask is None else C_TYPES[a.mask.buffer.dtype]}> call = {{",
+            f"  {sizes},",
+            *(f"  {given(o)}," for o in (a.query, a.key, a.value)),
+            f"  {'{nullptr, {0, 0, 0, 0}}' if a.mask is None else given(a.mask)},",
+            f"  {operand(self._pointer(a.out), a.out.strides)},",
+            f"  {constant_text(a.scale, torch.float64)}, {'true' if a.causal else 'false'}}};",
+            "tair::attention(call, worker, workers);",
         ]
         return [*top.lines, *lines]
 

@@ -19,7 +19,7 @@ from torchair.native.schedule import Group
 from torchair.native.support import Stage, load_support
 from torchair.runtime.memory import Lifetime, plan_offsets
 
-__all__ = ["NativeProgram", "Output"]
+__all__ = ["BoundProgram", "NativeProgram", "Output"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,23 +30,27 @@ class Output:
     device: torch.device
 
 
-@dataclass(slots=True, eq=False)
-class _Bound:
+@dataclass(frozen=True, slots=True, eq=False)
+class BoundProgram:
     """A program for given sizes.
 
     Attributes:
-        stages: What runs.
-        pointers: For each entry of the table of pointers: kind (0 input, 1 output, 2 workspace), and number or offset.
+        stages: An array of ``tair::Stage``.
+        pointers: For each entry of the table of pointers, which memory (0: an argument, 1: an output, 2: the
+            workspace), and which argument or output, or at which byte of the workspace.
         sizes: The table of sizes.
-        workspace: Bytes.
-        outputs: Sizes and strides of each output.
+        errors: Bytes at the beginning of the workspace that must be zero; after a run, an int64 for each stage that is
+            not zero where an index was out of range.
+        workspace: Bytes of the workspace.
+        outputs: Dtype, sizes and strides of each output.
     """
 
     stages: Any
-    pointers: list[tuple[int, int]]
+    pointers: tuple[tuple[int, int], ...]
     sizes: Any
+    errors: int
     workspace: int
-    outputs: list[tuple[tuple[int, ...], tuple[int, ...], torch.dtype]]
+    outputs: tuple[tuple[torch.dtype, tuple[int, ...], tuple[int, ...]], ...]
 
 
 @dataclass(slots=True, eq=False)
@@ -67,7 +71,7 @@ class NativeProgram:
     outputs: Sequence[Output]
     written: Sequence[int]
     _addresses: list[int] = field(default_factory=list)
-    _bound: dict[tuple[int, ...], _Bound] = field(default_factory=dict)
+    _bound: dict[tuple[int, ...], BoundProgram] = field(default_factory=dict)
 
     __name__ = "native"
 
@@ -75,14 +79,14 @@ class NativeProgram:
         self._addresses = addresses(self.kernels)
 
     def __call__(self, *arguments: Any) -> list[torch.Tensor]:
-        """Run."""
+        """Run, without a plan."""
         values = [a if d is None else a.shape[d] for a, d in ((arguments[i], d) for i, d, _ in self.symbols)]
         key = tuple(int(v) for v in values)
         bound = self._bound.get(key)
         if bound is None:
             known = {symbol: sympy.Integer(v) for (_, _, symbol), v in zip(self.symbols, key, strict=True)}
-            bound = self._bound[key] = self._bind(known)
-        outputs = [torch.empty_strided(sizes, strides, dtype=dtype) for sizes, strides, dtype in bound.outputs]
+            bound = self._bound[key] = self.bind(known)
+        outputs = [torch.empty_strided(sizes, strides, dtype=dtype) for dtype, sizes, strides in bound.outputs]
         workspace = torch.zeros(bound.workspace + 64, dtype=torch.uint8)
         base = -(-workspace.data_ptr() // 64) * 64
         given = [a.data_ptr() for a in arguments[: len(self.inputs)]]
@@ -108,11 +112,16 @@ class NativeProgram:
         flags = workspace[start : start + 8 * len(self.kernels)].view(torch.int64)
         if not bool(flags.any()):
             return
-        failed = [k for k, flag in zip(self.kernels, flags.tolist(), strict=True) if flag]
-        what = "; ".join(dict.fromkeys(line for k in failed for line in k.comment))
-        raise IndexError(f"index out of range in one of: {what}")
+        raise IndexError(self.messages[next(i for i, flag in enumerate(flags.tolist()) if flag)])
 
-    def _bind(self, known: Mapping[sympy.Symbol, sympy.Expr]) -> _Bound:
+    @property
+    def messages(self) -> list[str]:
+        """For each stage, what an index out of range means."""
+        return [f"an index is out of range in {'; '.join(kernel.comment)}" for kernel in self.kernels]
+
+    def bind(self, known: Mapping[sympy.Symbol, sympy.Expr]) -> BoundProgram:
+        """The program for given values of the symbols of sizes."""
+
         def number(e: sympy.Expr) -> int:
             return int(e.xreplace(dict(known)))
 
@@ -144,11 +153,11 @@ class NativeProgram:
             pointers += [(2, 8 * i) if b.role == "errors" else positions[b] for b in kernel.pointers]
             sizes += [number(s) for s in kernel.sizes]
         outputs = [
-            (tuple(number(n) for n in o.buffer.shape), tuple(number(n) for n in o.buffer.strides), o.buffer.dtype)
+            (o.buffer.dtype, tuple(number(n) for n in o.buffer.shape), tuple(number(n) for n in o.buffer.strides))
             for o in self.outputs
         ]
         table = (ctypes.c_int64 * max(len(sizes), 1))(*sizes)
-        return _Bound(stages, pointers, table, errors + total, outputs)
+        return BoundProgram(stages, tuple(pointers), table, errors, errors + total, tuple(outputs))
 
     def _barrier_spans(self) -> list[tuple[int, int]]:
         """For each stage, the first and last stage that may run at the same time as it."""

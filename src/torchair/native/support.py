@@ -24,7 +24,7 @@ from torchair.config import Environment
 from torchair.errors import BuildError, Rejection
 from torchair.logs import get_logger
 
-__all__ = ["Stage", "Support", "load_support"]
+__all__ = ["Pace", "Stage", "Support", "load_support"]
 
 _log = get_logger(__name__)
 _NAME = "torchair_native_support"
@@ -49,6 +49,24 @@ class Stage(ctypes.Structure):
         ("first_size", ctypes.c_int32),
         ("workers", ctypes.c_int32),
         ("barrier", ctypes.c_int32),
+    ]
+
+
+class Pace(ctypes.Structure):
+    """What is known of the times of a program; ``tair::Pace`` of program.h. New ones are zero.
+
+    Attributes:
+        parallel_mean, alone_mean: Seconds a run, lately: on all workers, on one.
+        alone_shortest: Seconds of the fastest run on one worker.
+        next_trial, wait: When the other way is tried again; seconds between trials.
+        runs: How many there were.
+        trials: Runs of the current trial that are left.
+        alone: Whether runs are on one worker now.
+    """
+
+    _fields_ = [
+        *((name, ctypes.c_double) for name in ("parallel_mean", "alone_mean", "alone_shortest", "next_trial", "wait")),
+        *((name, ctypes.c_int64) for name in ("runs", "trials", "alone")),
     ]
 
 
@@ -77,21 +95,36 @@ class Support:
         """Address of ``torchair_run_program``, for callers in C++."""
         return ctypes.cast(self.handle.torchair_run_program, ctypes.c_void_p).value or 0
 
-    def run_program(self, stages: Sequence[Stage], pointers: Sequence[int], sizes: Sequence[int], workers: int) -> int:
+    @property
+    def run_paced_program_address(self) -> int:
+        """Address of ``torchair_run_program_paced``: the same for programs that run often."""
+        return ctypes.cast(self.handle.torchair_run_program_paced, ctypes.c_void_p).value or 0
+
+    def run_program(
+        self,
+        stages: Sequence[Stage],
+        pointers: Sequence[int],
+        sizes: Sequence[int],
+        workers: int,
+        pace: Pace | None = None,
+    ) -> int:
         """Run a program once. For tests and tools: engines keep the tables and call the address.
+
+        Args:
+            pace: What is known of its times, where it chooses between all workers and one; None: all workers.
 
         Returns:
             How many threads ran it.
         """
-        return int(
-            self.handle.torchair_run_program(
-                (Stage * len(stages))(*stages),
-                len(stages),
-                (ctypes.c_void_p * len(pointers))(*pointers),
-                (ctypes.c_int64 * len(sizes))(*sizes),
-                workers,
-            )
+        tables = (
+            (Stage * len(stages))(*stages),
+            len(stages),
+            (ctypes.c_void_p * len(pointers))(*pointers),
+            (ctypes.c_int64 * len(sizes))(*sizes),
         )
+        if pace is not None:
+            return int(self.handle.torchair_run_program_paced(*tables, workers, ctypes.byref(pace)))
+        return int(self.handle.torchair_run_program(*tables, workers))
 
 
 def load_support() -> Support | Rejection:
@@ -150,10 +183,11 @@ def _load() -> Support | Rejection:
         cache_home=environment.cache_home,
     )
     handle = ctypes.CDLL(str(library), mode=ctypes.RTLD_GLOBAL)
+    arguments = (ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
+    handle.torchair_run_program.argtypes = arguments
     handle.torchair_run_program.restype = ctypes.c_int64
-    handle.torchair_run_program.argtypes = [
-        *(ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64),
-    ]
+    handle.torchair_run_program_paced.argtypes = (*arguments, ctypes.POINTER(Pace))
+    handle.torchair_run_program_paced.restype = ctypes.c_int64
     return Support(
         compiler=compiler,
         library=library,

@@ -18,7 +18,7 @@ import torch
 
 from torchair._torch_compat import OpOverload
 
-__all__ = ["Buffer", "Call", "Callback", "Item", "Launch", "Plan", "Slot", "Step", "slots_in"]
+__all__ = ["Buffer", "Call", "Callback", "Item", "Launch", "Native", "Plan", "Pointer", "Slot", "Step", "slots_in"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,62 @@ class Callback:
         return self.results
 
 
-Launch = Call | Item | Callback
+@dataclass(frozen=True, slots=True)
+class Pointer:
+    """An entry of the table of pointers of a native program: a byte of the tensor in a slot.
+
+    Attributes:
+        written: The program writes there.
+    """
+
+    slot: int
+    offset: int
+    written: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Native:
+    """A run of a native program.
+
+    Attributes:
+        program: The same as a Python function: takes the values of ``args``, returns the list of ``results``.
+        args: Slots of its arguments.
+        results: Slots of its results.
+        fresh: Dtype, sizes and strides of the results that each run allocates, by slot; the others are held.
+        workspace: Slot of its workspace.
+        errors: Bytes at the beginning of the workspace where it reports; see ``messages``.
+        messages: What each int64 there means when it is not zero.
+        stages: The stages, as the runner takes them, and how many.
+        sizes: The table of sizes.
+        pointers: The table of pointers.
+        runner: Address of the C function that runs it.
+    """
+
+    program: Callable[..., list[Any]]
+    args: tuple[int, ...]
+    results: tuple[int, ...]
+    fresh: Mapping[int, tuple[torch.dtype, tuple[int, ...], tuple[int, ...]]]
+    workspace: int
+    errors: int
+    messages: tuple[str, ...]
+    stages: bytes
+    count: int
+    sizes: tuple[int, ...]
+    pointers: tuple[Pointer, ...]
+    runner: int
+
+    @property
+    def reads(self) -> Sequence[int]:
+        """Slots of the arguments."""
+        return self.args
+
+    @property
+    def writes(self) -> Sequence[int]:
+        """Slots of the results."""
+        return self.results
+
+
+Launch = Call | Item | Callback | Native
 
 
 def slots_in(args: Sequence[Any]) -> list[int]:
@@ -202,6 +257,8 @@ def _shown(step: Step) -> str:
         return f"${launch.result} = ${launch.container}[{launch.index}]"
     args = launch.args if isinstance(launch, Call) else tuple(Slot(a) for a in launch.args)
     name = str(launch.op) if isinstance(launch, Call) else f"python: {step.label}"
+    if isinstance(launch, Native):
+        name = f"native program of {launch.count} stages"
     left = ", ".join("_" if r < 0 else f"${r}" for r in launch.results)
     return f"{left + ' = ' if left else ''}{name}({', '.join(_argument(a) for a in args)})"
 

@@ -6,15 +6,22 @@
 #ifdef _OPENMP
 #include <omp.h>
 #endif
+#ifdef __linux__
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#else
 #include <sched.h>
+#endif
+#include <time.h>
 
 namespace {
 
 constexpr int64_t most_workers = 256;
 
-// How often a waiting worker looks before it gives the CPU to others. Most waits are much shorter than this (about 20 microseconds);
-// longer ones mean that the other worker's thread is not running, and yielding is then what lets it.
-constexpr int patience = 2000;
+// How often a waiting worker looks before it gives the CPU to others: some tens of microseconds, which is longer than workers usually
+// wait for each other. A longer wait means that the other one's thread is not running.
+constexpr int patience = 400;
 
 inline void relax() {
 #if defined(__x86_64__) || defined(__i386__)
@@ -24,22 +31,42 @@ inline void relax() {
 #endif
 }
 
-// How many barriers a worker has signalled; on a cache line of its own.
+// Says how many barriers a worker has come to; on a cache line of its own. Even: 2 * that number. Odd: the same, and whoever waits
+// for a larger one sleeps.
 struct alignas(64) Flag {
-  uint32_t epoch;
+  uint32_t value;
 };
 
-void wait_for(const Flag& flag, uint32_t epoch) {
+void signal(Flag& flag, uint32_t epoch) {
+  const uint32_t before = __atomic_exchange_n(&flag.value, 2 * epoch, __ATOMIC_ACQ_REL);
+#ifdef __linux__
+  if (before & 1) {
+    syscall(SYS_futex, &flag.value, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
+  }
+#else
+  (void)before;
+#endif
+}
+
+// On a busy machine, sleeping is ten times better than sched_yield: a thread that wakes up is preferred to those that never sleep, whereas
+// one that yields waits for its turn among them, at every barrier.
+void wait_for(Flag& flag, uint32_t epoch) {
   for (int looks = 0;; ++looks) {
-    // Epochs only grow; the difference stands a wrap-around.
-    if (static_cast<int32_t>(__atomic_load_n(&flag.epoch, __ATOMIC_ACQUIRE) - epoch) >= 0) {
+    uint32_t value = __atomic_load_n(&flag.value, __ATOMIC_ACQUIRE);
+    if (value / 2 >= epoch) {
       return;
     }
     if (looks < patience) {
       relax();
-    } else {
-      sched_yield();
+      continue;
     }
+#ifdef __linux__
+    if ((value & 1) || __atomic_compare_exchange_n(&flag.value, &value, value | 1, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
+      syscall(SYS_futex, &flag.value, FUTEX_WAIT_PRIVATE, value | 1, nullptr, nullptr, 0);
+    }
+#else
+    sched_yield();
+#endif
   }
 }
 
@@ -55,7 +82,7 @@ class Barrier {
     for (int64_t distance = 1; distance < workers_; distance *= 2, round += workers_) {
       int64_t from = worker_ - distance;
       from += from < 0 ? workers_ : 0;
-      __atomic_store_n(&round[worker_].epoch, epoch_, __ATOMIC_RELEASE);
+      signal(round[worker_], epoch_);
       wait_for(round[from], epoch_);
     }
   }
@@ -112,16 +139,17 @@ void run_share(const tair::Stage* stages, int64_t count, void* const* pointers, 
 
 }  // namespace
 
-extern "C" __attribute__((visibility("default"))) int64_t torchair_run_program(const tair::Stage* stages, int64_t count,
-                                                                               void* const* pointers, const int64_t* sizes,
-                                                                               int64_t workers) {
+#define TAIR_EXPORT extern "C" __attribute__((visibility("default")))
+
+TAIR_EXPORT int64_t torchair_run_program(const tair::Stage* stages, int64_t count, void* const* pointers, const int64_t* sizes,
+                                         int64_t workers) {
 #ifdef _OPENMP
   workers = useful_workers(stages, count, workers < most_workers ? workers : most_workers);
   if (workers > 1 && !omp_in_parallel()) {
     const int64_t needed = workers * rounds(workers);
     auto* flags = static_cast<Flag*>(__builtin_alloca_with_align(static_cast<unsigned long>(needed) * sizeof(Flag), 512));
     for (int64_t i = 0; i < needed; ++i) {
-      flags[i].epoch = 0;
+      flags[i].value = 0;
     }
     int64_t ran = 1;
 #pragma omp parallel num_threads(static_cast<int>(workers)) shared(ran)
@@ -142,4 +170,64 @@ extern "C" __attribute__((visibility("default"))) int64_t torchair_run_program(c
   (void)workers;
   run_alone(stages, count, pointers, sizes);
   return 1;
+}
+
+// ---------------------------------------------------------------- how many workers pay
+
+namespace {
+
+double now() {
+  timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+constexpr double memory = 0.25;          // weight of the newest run in a mean
+constexpr int64_t first_runs = 2;        // not counted: they find memory cold and start threads
+constexpr int64_t trial_runs = 4;        // how often the other way is tried
+constexpr double hopeless = 4;           // a trial ends early when it takes this many times longer
+constexpr double shortest_break = 0.25;  // seconds until it is tried again; doubles each time, up to the longest
+constexpr double longest_break = 2;
+
+}  // namespace
+
+// The way not in use is tried once after the first runs; after that, one worker only when parallel runs take longer than one ever did,
+// and parallel runs from time to time. So on a quiet machine all but one of the runs are parallel, if that is faster at all.
+TAIR_EXPORT int64_t torchair_run_program_paced(const tair::Stage* stages, int64_t count, void* const* pointers, const int64_t* sizes,
+                                               int64_t workers, tair::Pace* pace) {
+  if (workers <= 1) {
+    return torchair_run_program(stages, count, pointers, sizes, workers);
+  }
+  const bool trial = pace->trials > 0, alone = (pace->alone != 0) != trial;
+  const double begin = now();
+  const int64_t ran = torchair_run_program(stages, count, pointers, sizes, alone ? 1 : workers);
+  const double end = now(), seconds = end - begin;
+  if (pace->runs++ < first_runs) {
+    return ran;
+  }
+  double& mean = alone ? pace->alone_mean : pace->parallel_mean;
+  mean = mean == 0 ? seconds : mean + memory * (seconds - mean);
+  if (alone && (pace->alone_shortest == 0 || seconds < pace->alone_shortest)) {
+    pace->alone_shortest = seconds;
+  }
+  const double usual_mean = pace->alone ? pace->alone_mean : pace->parallel_mean;
+  if (trial) {
+    --pace->trials;
+    if (mean > hopeless * usual_mean) {
+      pace->trials = 0;
+    }
+    if (pace->trials == 0) {
+      const bool change = mean < usual_mean;
+      pace->alone = change ? !pace->alone : pace->alone;
+      pace->wait = change || pace->wait == 0 ? shortest_break : pace->wait * 2 < longest_break ? pace->wait * 2 : longest_break;
+      pace->next_trial = end + pace->wait;
+    }
+  } else if (pace->runs == first_runs + 2) {
+    pace->trials = 1;
+  } else if (end >= pace->next_trial && (pace->alone || pace->parallel_mean > pace->alone_shortest)) {
+    pace->trials = trial_runs;
+    (pace->alone ? pace->parallel_mean : pace->alone_mean) = 0;  // what was measured of the other way is old
+    pace->alone_shortest *= pace->alone ? 1 : 1.1;               // sizes may have grown
+  }
+  return ran;
 }

@@ -18,6 +18,15 @@ struct Stage {
   int32_t barrier;        // 1: every worker has finished what stands before this stage
 };
 
+// What is known of the times of a program; one for each, zero at first. See torchair_run_program_paced.
+struct Pace {
+  double parallel_mean, alone_mean, alone_shortest;  // seconds a run: lately on all workers, lately on one, ever on one
+  double next_trial, wait;                           // when the other way is tried again; seconds between trials
+  int64_t runs;                                      // how many there were
+  int64_t trials;                                    // runs of the current trial that are left
+  int64_t alone;                                     // whether runs are on one worker now
+};
+
 struct Range {
   int64_t begin, end;
 };
@@ -39,5 +48,10 @@ extern "C" {
 // Run stages in order on at most `workers` threads of torch's OpenMP pool (fewer where OpenMP gives fewer; one inside
 // another parallel region). Kernels learn how many there are. Returns the number of threads that ran.
 int64_t torchair_run_program(const tair::Stage* stages, int64_t count, void* const* pointers, const int64_t* sizes, int64_t workers);
+
+// The same, for programs that run often: on one worker while that is faster. It is when other processes have the CPUs: workers then wait
+// for a thread that does not run, at least once in a program, and for as long as the system lets others run (milliseconds).
+int64_t torchair_run_program_paced(const tair::Stage* stages, int64_t count, void* const* pointers, const int64_t* sizes, int64_t workers,
+                                   tair::Pace* pace);
 
 }

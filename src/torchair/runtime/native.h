@@ -1,0 +1,94 @@
+// Runs of native programs: compiled functions over a table of pointers into tensors.
+
+#pragma once
+
+#include "launch.h"
+
+#include <ATen/EmptyTensor.h>
+#include <ATen/Parallel.h>
+
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace torchair {
+
+// What a run allocates.
+struct FreshResult {
+  uint32_t slot;
+  at::ScalarType dtype;
+  std::vector<int64_t> sizes, strides;
+};
+
+struct NativeRun {
+  // torchair_run_program of native/include/torchair_native/program.h; stages are opaque here.
+  using Runner = int64_t (*)(const void* stages, int64_t count, void* const* pointers, const int64_t* sizes, int64_t workers);
+
+  struct Source {
+    uint32_t slot;
+    bool written;
+    bool bumps;  // a tensor of the caller's is written: autograd must learn of it
+  };
+
+  Runner runner;
+  std::string stages;
+  int64_t count;
+  std::vector<int64_t> sizes;
+  std::vector<Source> sources;                          // the tensors, each once
+  std::vector<std::pair<uint32_t, int64_t>> pointers;   // number of a source, bytes from its first element
+  std::vector<FreshResult> fresh;
+  uint32_t workspace;                                   // number of a source
+  int64_t errors;                                       // bytes
+  std::vector<std::string> messages;
+  std::vector<char*> bases;
+  std::vector<void*> table;
+
+  void point(uint32_t slot, int64_t offset, bool written) { pointers.emplace_back(source(slot, written), offset); }
+
+  void finish(uint32_t workspace_slot, int64_t error_bytes, std::vector<std::string> texts, const Slots& slots,
+              const std::vector<int32_t>& results) {
+    workspace = source(workspace_slot, true);
+    errors = error_bytes;
+    messages = std::move(texts);
+    for (auto& s : sources) {
+      s.bumps = s.written && !slots.held.at(s.slot);
+      for (auto slot : results) s.bumps = s.bumps && static_cast<uint32_t>(slot) != s.slot;
+    }
+    bases.resize(sources.size());
+    table.resize(pointers.size());
+  }
+
+  void run(Slots& slots) {
+    for (const auto& result : fresh)
+      slots.values[result.slot] = at::Tensor(at::detail::empty_strided_cpu(result.sizes, result.strides, result.dtype));
+    for (size_t i = 0; i < sources.size(); ++i) {
+      const auto& tensor = slots.values[sources[i].slot].toTensor();
+      bases[i] = static_cast<char*>(sources[i].written ? tensor.mutable_data_ptr() : const_cast<void*>(tensor.const_data_ptr()));
+    }
+    for (size_t i = 0; i < pointers.size(); ++i) table[i] = bases[pointers[i].first] + pointers[i].second;
+    auto* const flags = reinterpret_cast<int64_t*>(bases[workspace]);
+    std::memset(flags, 0, static_cast<size_t>(errors));
+    runner(stages.data(), count, table.data(), sizes.data(), at::in_parallel_region() ? 1 : at::get_num_threads());
+    for (const auto& source : sources) {
+      if (!source.bumps) continue;
+      auto* const tensor = slots.values[source.slot].toTensor().unsafeGetTensorImpl();
+      if (!tensor->is_inference()) tensor->bump_version();
+    }
+    for (size_t i = 0; i < messages.size(); ++i) TORCH_CHECK_INDEX(flags[i] == 0, messages[i]);
+  }
+
+ private:
+  uint32_t source(uint32_t slot, bool written) {
+    for (uint32_t i = 0; i < sources.size(); ++i) {
+      if (sources[i].slot != slot) continue;
+      sources[i].written = sources[i].written || written;
+      return i;
+    }
+    sources.push_back({slot, written, false});
+    return static_cast<uint32_t>(sources.size() - 1);
+  }
+};
+
+}  // namespace torchair
