@@ -19,7 +19,7 @@ from torchair import _torch_compat, contracts
 from torchair.config import Options
 from torchair.engines.base import BoxedExecutable
 from torchair.engines.fx_trace import TracedGraph
-from torchair.engines.graph_support import FIX, obstacle, supports_graph, supports_node
+from torchair.engines.graph_support import obstacle, supports_graph, supports_node
 from torchair.engines.standalone import StandaloneExecutable
 from torchair.engines.traced import TracedExecutable
 from torchair.errors import ExecutionError, Rejection, TorchAirError, UnsupportedGraphError

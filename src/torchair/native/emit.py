@@ -237,7 +237,11 @@ class _Emitter:
         for member in self._group.members:
             for load in member.value.loads:
                 maker = next((m for m in self._group.members if m.out is load.buffer and m is not member), None)
-                if maker is not None and not isinstance(maker.operation, Reduce) and not self._reads_before(load, member):
+                if (
+                    maker is not None
+                    and not isinstance(maker.operation, Reduce)
+                    and not self._reads_before(load, member)
+                ):
                     self._is_reloaded(maker, member)
 
     def _is_stored(self, member: Member) -> bool:
@@ -372,9 +376,7 @@ class _Emitter:
         for accumulator in sums:
             row.lines.append(accumulator.result(str(self._results[accumulator.member.out].value)))
             if self._is_stored(accumulator.member):
-                row.lines.append(
-                    self._store(accumulator.member, str(self._results[accumulator.member.out].value), row)
-                )
+                row.lines.append(self._store(accumulator.member, str(self._results[accumulator.member.out].value), row))
 
     def _inner_loops(
         self,
@@ -411,7 +413,7 @@ class _Emitter:
         return loop
 
     def _columns(self) -> list[str]:
-        """Reductions of neighbors in memory, together: the loop over the reduced indices is around the one over them."""
+        """Reductions of neighbors in memory, together; the loop over reduced indices is around the one over them."""
         group = self._group
         self._settle_stores()
         count = len(group.rows)
@@ -428,7 +430,9 @@ class _Emitter:
         for m in group.members:
             if isinstance(m.operation, Reduce):
                 self._results[m.out] = self._builder.variable(
-                    f"{self._new_name('r')}[{column} - first]", m.out.dtype, frozenset({_RESULTS, *group.variables[:count]})
+                    f"{self._new_name('r')}[{column} - first]",
+                    m.out.dtype,
+                    frozenset({_RESULTS, *group.variables[:count]}),
                 )
         loop_head = f"for (int64_t {column} = first; {column} < last; ++{column}) {{"
         for phase in range(1 + max(m.phase for m in group.members)):
@@ -507,14 +511,14 @@ class _Emitter:
             blocks.append(f"{C_TYPES[p.out.dtype]} sums{i}[{m * _COLUMNS}];")
             calls.append(self._product_call(p, f"sums{i}", depth, top))
             self._results[p.out] = self._builder.variable(
-                f"sums{i}[{row_name} * {_COLUMNS} + {column} - first]", p.out.dtype, frozenset({_RESULTS, *group.variables})
+                f"sums{i}[{row_name} * {_COLUMNS} + {column} - first]",
+                p.out.dtype,
+                frozenset({_RESULTS, *group.variables}),
             )
         block = _Block(outer=top, variables=frozenset({_RESULTS, *group.variables}))
         for p in group.products:
             if p.out in self._stored:
-                index: list[sympy.Expr] = [
-                    sympy.S.Zero if v is None else v for v in (row_variable, column_variable)
-                ]
+                index: list[sympy.Expr] = [sympy.S.Zero if v is None else v for v in (row_variable, column_variable)]
                 place = f"{self._pointer(p.out)}[{_plain(self._position(p.out.offset(index), block))}]"
                 block.lines.append(f"{place} = {self._results[p.out].value};")
         self._member_statements(group.members, block)
@@ -529,7 +533,13 @@ class _Emitter:
                     *calls,
                     f"for (int64_t {row_name} = 0; {row_name} < {m}; ++{row_name}) {{",
                     _pragma(block.lines),
-                    *_indented([f"for (int64_t {column} = first; {column} < last; ++{column}) {{", *_indented(block.lines), "}"]),
+                    *_indented(
+                        [
+                            f"for (int64_t {column} = first; {column} < last; ++{column}) {{",
+                            *_indented(block.lines),
+                            "}",
+                        ]
+                    ),
                     "}",
                 ]
             ),
@@ -549,7 +559,8 @@ class _Emitter:
             )
         step = _plain(self._position(p.right.strides[0], block))
         return (
-            f"tair::dot_columns({left}, {leading}, {m}, {right} + first, {step}, {depth}, last - first, {sums}, {_COLUMNS});"
+            f"tair::dot_columns({left}, {leading}, {m}, {right} + first, {step}, {depth}, "
+            f"last - first, {sums}, {_COLUMNS});"
         )
 
     def _attention(self) -> list[str]:
@@ -568,8 +579,9 @@ class _Emitter:
 
         element = C_TYPES[a.out.dtype]
         sizes = ", ".join(text(s) for s in a.sizes)
+        mask_element = element if a.mask is None else C_TYPES[a.mask.buffer.dtype]
         lines = [
-            f"const tair::Attention<{element}, {element if a.mask is None else C_TYPES[a.mask.buffer.dtype]}> call = {{",
+            f"const tair::Attention<{element}, {mask_element}> call = {{",
             f"  {sizes},",
             *(f"  {given(o)}," for o in (a.query, a.key, a.value)),
             f"  {'{nullptr, {0, 0, 0, 0}}' if a.mask is None else given(a.mask)},",
@@ -632,7 +644,7 @@ class _Accumulator:
             self._kind = "any" if self._kind == "max" else "all"
         self._type = C_TYPES[member.operation.dtype]
         self._emitter = emitter
-        name = emitter._new_name("a")  # noqa: SLF001
+        name = emitter._new_name("a")
         self._column = f"[{column} - first]" if column else ""
         self._total, self._part, self._nan = name, f"{name}_part", f"{name}_nan"
         self._floating = member.operation.dtype.is_floating_point
@@ -700,10 +712,10 @@ class _Accumulator:
 
     def _arg_step(self, value: str, block: _Block) -> list[str]:
         assert self._operation.count is not None
-        group = self._emitter._group  # noqa: SLF001
+        group = self._emitter._group
         inner = iter(group.variables[len(group.rows) :])
         index = [sympy.S.Zero if size == 1 else next(inner) for size in self._operation.reduced]
-        at = _plain(self._emitter._position(self._operation.count(index), block))  # noqa: SLF001
+        at = _plain(self._emitter._position(self._operation.count(index), block))
         best, place = f"{self._total}{self._column}", f"{self._total}_at{self._column}"
         sign = ">" if self._kind == "argmax" else "<"
         # The first of several, and the first NaN before all numbers.
@@ -809,5 +821,3 @@ def _is_mergeable(position: sympy.Expr, outer: sympy.Symbol, inner: sympy.Symbol
     if not {outer, inner}.isdisjoint(rest.free_symbols | a.free_symbols | b.free_symbols):
         return False
     return bool(sympy.expand(a - b * size) == 0)
-
-

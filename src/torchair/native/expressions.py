@@ -191,7 +191,7 @@ class Builder:
         replace: Callable[[Expr], Expr | None] = lambda load: None,
         memo: dict[Expr, Expr] | None = None,
     ) -> Expr:
-        """The expression with loop variables replaced in positions, and some of its loads replaced by other expressions.
+        """The expression with other loop variables in positions, and other expressions for some of its loads.
 
         Args:
             positions: What stands for a loop variable.
@@ -232,6 +232,34 @@ class Builder:
 
 #: Operations that cost many additions.
 EXPENSIVE = frozenset(
-    "exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf erfc erfinv "
-    "lgamma digamma pow atan2 hypot sigmoid".split()
+    [
+        "exp",
+        "exp2",
+        "expm1",
+        "log",
+        "log2",
+        "log10",
+        "log1p",
+        "sin",
+        "cos",
+        "tan",
+        "asin",
+        "acos",
+        "atan",
+        "sinh",
+        "cosh",
+        "tanh",
+        "asinh",
+        "acosh",
+        "atanh",
+        "erf",
+        "erfc",
+        "erfinv",
+        "lgamma",
+        "digamma",
+        "pow",
+        "atan2",
+        "hypot",
+        "sigmoid",
+    ]
 )

@@ -76,17 +76,11 @@ def replace_regions(gm: fx.GraphModule) -> tuple[fx.GraphModule, PartitionRecord
     refused: dict[fx.Node, str] = {}
     while True:
         partition = _Partition(gm, refused)
-        regions = partition.regions()
-        failed = False
-        for region in regions:
-            try:
-                region.lower()
-            except _Refused as e:
-                refused[e.node] = e.reason
-                failed = True
-                break
-        if not failed:
+        try:
+            regions = partition.lowered()
             break
+        except _Refused as e:
+            refused[e.node] = e.reason
     for node, reason in refused.items():
         record.left.setdefault(str(node.target), reason)
     if not regions:
@@ -239,6 +233,17 @@ class _Partition:
             if any(n.target not in _CREATIONS and n.target is not operator.getitem for n in nodes)
         ]
 
+    def lowered(self) -> list[_RegionNodes]:
+        """The regions, lowered.
+
+        Raises:
+            _Refused: A node has no code after all.
+        """
+        regions = self.regions()
+        for region in regions:
+            region.lower()
+        return regions
+
     def rebuilt(self, regions: list[_RegionNodes], record: PartitionRecord) -> fx.GraphModule:
         taken = {n for r in regions for n in r.nodes}
         graph = fx.Graph()
@@ -380,8 +385,7 @@ class _RegionNodes:
         own = value.buffer
         if own is None or own.role != "workspace" or own.strides != strides or own in self.results.values():
             region.label = _label(node)
-            copy = LoopValue(value.shape, value.dtype, value.element, reads=value.reads, depth=value.depth, cost=value.cost)
-            made = region.realize(copy, strides)
+            made = region.realize(value.computed(), strides)
             own = made.buffer
             if not value.is_view:
                 region.values[node] = made

@@ -10,7 +10,7 @@ from typing import Any
 import sympy
 import torch
 
-from torchair.errors import ExecutionError, Rejection
+from torchair.errors import Rejection
 from torchair.native.emit import Kernel
 from torchair.native.expressions import Buffer
 from torchair.native.library import addresses
@@ -128,13 +128,10 @@ class NativeProgram:
         positions = {b: (0, i) for i, b in enumerate(self.inputs)}
         positions.update({o.buffer: (1, i) for i, o in enumerate(self.outputs)})
         lives: dict[Buffer, list[int]] = {}
-        step = 0
-        for group, kernel in zip(self.groups, self.kernels, strict=True):
-            step += 1
+        for step, kernel in enumerate(self.kernels, 1):
             for b in kernel.pointers:
                 if b not in positions and b.role != "errors":
                     lives.setdefault(b, [step, step])[1] = step
-            del group
         spans = self._barrier_spans()
         lifetimes = [
             Lifetime(spans[first - 1][0], spans[last - 1][1], max(number(product(b.shape)), 1) * b.dtype.itemsize)
@@ -174,5 +171,3 @@ class NativeProgram:
             if self.groups[i].barrier:
                 last = i - 1
         return list(zip(starts, ends, strict=True))
-
-

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import sympy
@@ -59,6 +59,10 @@ class LoopValue:
     cost: int = 0
     is_view: bool = False
 
+    def computed(self) -> LoopValue:
+        """The same elements as a value of its own: no view, and not yet in memory."""
+        return replace(self, buffer=None, is_view=False)
+
 
 @dataclass(eq=False, slots=True)
 class Region:
@@ -103,6 +107,7 @@ class Region:
 
     def from_buffer(self, buffer: Buffer) -> LoopValue:
         """A tensor in memory."""
+
         def element(index: Sequence[sympy.Expr], mask: Expr | None) -> Expr:
             return self.builder.load(buffer, buffer.offset(index), mask)
 

@@ -191,7 +191,7 @@ constexpr double longest_break = 2;
 
 }  // namespace
 
-// The way not in use is tried once after the first runs; after that, one worker only when parallel runs take longer than one ever did,
+// One worker is tried once after the first runs; after that, only when parallel runs take longer than one ever did;
 // and parallel runs from time to time. So on a quiet machine all but one of the runs are parallel, if that is faster at all.
 TAIR_EXPORT int64_t torchair_run_program_paced(const tair::Stage* stages, int64_t count, void* const* pointers, const int64_t* sizes,
                                                int64_t workers, tair::Pace* pace) {
@@ -222,10 +222,8 @@ TAIR_EXPORT int64_t torchair_run_program_paced(const tair::Stage* stages, int64_
       pace->wait = change || pace->wait == 0 ? shortest_break : pace->wait * 2 < longest_break ? pace->wait * 2 : longest_break;
       pace->next_trial = end + pace->wait;
     }
-  } else if (pace->runs == first_runs + 2) {
-    pace->trials = 1;
   } else if (end >= pace->next_trial && (pace->alone || pace->parallel_mean > pace->alone_shortest)) {
-    pace->trials = trial_runs;
+    pace->trials = pace->alone_shortest == 0 ? 1 : trial_runs;
     (pace->alone ? pace->parallel_mean : pace->alone_mean) = 0;  // what was measured of the other way is old
     pace->alone_shortest *= pace->alone ? 1 : 1.1;               // sizes may have grown
   }

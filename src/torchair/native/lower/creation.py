@@ -44,7 +44,8 @@ def filled(region: Region, node: fx.Node, number: Any) -> LoopValue:
 def _iota(region: Region, node: fx.Node) -> LoopValue:
     tensor: torch.Tensor = node.meta["val"]
     start, step = (
-        sympy.sympify(v.meta["val"] if isinstance(v, fx.Node) else v) for v in (node.kwargs["start"], node.kwargs["step"])
+        sympy.sympify(v.meta["val"] if isinstance(v, fx.Node) else v)
+        for v in (node.kwargs["start"], node.kwargs["step"])
     )
     builder, dtype = region.builder, tensor.dtype
     return LoopValue(

@@ -41,7 +41,9 @@ def integer_index(value: LoopValue) -> LoopValue:
     return value
 
 
-def index_parts(region: Region, node: fx.Node, indices: Sequence[Any], shape: Shape) -> tuple[list[LoopValue | None], Shape, int]:
+def index_parts(
+    region: Region, node: fx.Node, indices: Sequence[Any], shape: Shape
+) -> tuple[list[LoopValue | None], Shape, int]:
     """Indices of an advanced-indexing call.
 
     Returns:
@@ -53,13 +55,21 @@ def index_parts(region: Region, node: fx.Node, indices: Sequence[Any], shape: Sh
     given = [d for d, v in enumerate(values) if v is not None]
     if not given:
         raise Unsupported("it has no index")
-    sizes = torch.broadcast_shapes(*(i.meta["val"].shape for i in indices if i is not None))
+    sizes: Any = torch.broadcast_shapes(  # type: ignore[no-untyped-call]
+        *(i.meta["val"].shape for i in indices if i is not None)
+    )
     adjacent = given == list(range(given[0], given[-1] + 1))
     return values, sympy_shape(sizes), given[0] if adjacent else 0
 
 
 def indexed(
-    region: Region, values: Sequence[LoopValue | None], block: Shape, at: int, shape: Shape, index: Sequence[sympy.Expr], mask: Expr | None
+    region: Region,
+    values: Sequence[LoopValue | None],
+    block: Shape,
+    at: int,
+    shape: Shape,
+    index: Sequence[sympy.Expr],
+    mask: Expr | None,
 ) -> list[sympy.Expr]:
     """Index into the operand for an index of the result."""
     mine = index[at : at + len(block)]

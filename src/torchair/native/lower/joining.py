@@ -37,7 +37,8 @@ def _choose(region: Region, condition: Expr, a: Expr, b: Expr) -> Expr:
 def _cat(region: Region, node: fx.Node) -> LoopValue:
     tensor: torch.Tensor = node.meta["val"]
     shape, builder = sympy_shape(tensor.shape), region.builder
-    parts = [region.value(n) for n in node.args[0] if tuple(n.meta["val"].shape) != (0,)]  # type: ignore[union-attr]
+    given: Any = node.args[0]
+    parts = [region.value(n) for n in given if tuple(n.meta["val"].shape) != (0,)]
     if not parts:
         raise Unsupported("nothing is concatenated")
     dim = normal_dim(arguments(node)["dim"], len(shape))

@@ -106,7 +106,9 @@ _SAME_DTYPE = {
 _PREDICATES = {"isnan": aten.isnan, "isinf": aten.isinf, "signbit": aten.signbit}
 
 
-def _function(name: str, *, dtype: torch.dtype | None = None, predicate: bool = False) -> Callable[[Region, fx.Node], LoopValue]:
+def _function(
+    name: str, *, dtype: torch.dtype | None = None, predicate: bool = False
+) -> Callable[[Region, fx.Node], LoopValue]:
     def lower(region: Region, node: fx.Node) -> LoopValue:
         (operand,) = node.args[:1]
         result: torch.dtype = node.meta["val"].dtype
@@ -291,9 +293,12 @@ def _clamp(region: Region, node: fx.Node) -> LoopValue:
     return pointwise(region, node, operands, formula)
 
 
-@lowers(prims.fma.default) if hasattr(prims, "fma") else (lambda f: f)
 def _fma(region: Region, node: fx.Node) -> LoopValue:
     return pointwise(region, node, node.args[:3], lambda a, b, c: region.builder.op("fma", a, b, c, dtype=a.dtype))
+
+
+if hasattr(prims, "fma"):  # not in 2.6
+    lowers(prims.fma.default)(_fma)
 
 
 def mixed(

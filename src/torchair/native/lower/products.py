@@ -57,22 +57,15 @@ def _product(region: Region, node: fx.Node, left: Any, right: Any) -> LoopValue:
     if 1 not in (two.strides[0], two.strides[1]):
         raise Unsupported("its matrix does not lie in order")
     if one.strides[1] != 1:
-        one = _ready(region, region.realize(_copied(region, a)))
+        one = _ready(region, region.realize(a.computed()))
     out = region.new_buffer((a.shape[0], b.shape[1]), compute_dtype(a.dtype))
-    region.operations.append(
-        Product(out, one, two, (int(rows), a.shape[1], b.shape[1]), region.label)
-    )
+    region.operations.append(Product(out, one, two, (int(rows), a.shape[1], b.shape[1]), region.label))
     found, builder = region.from_buffer(out), region.builder
     if out.dtype is a.dtype:
         return found
     return LoopValue(
         found.shape, a.dtype, lambda index, mask: builder.cast(found.element(index, mask), a.dtype), reads=found.reads
     )
-
-
-def _copied(region: Region, value: LoopValue) -> LoopValue:
-    """The same elements, not as a view."""
-    return LoopValue(value.shape, value.dtype, value.element, reads=value.reads, depth=value.depth, cost=value.cost)
 
 
 def _operand(region: Region, node: fx.Node, value: LoopValue) -> Strided:
@@ -113,8 +106,7 @@ def _attention(region: Region, node: fx.Node) -> tuple[LoopValue | None, None]:
                 wide,
                 scores,
                 lambda index: [
-                    0 * i if size == 1 else i
-                    for i, size in zip(index[4 - len(wide.shape) :], wide.shape, strict=True)
+                    0 * i if size == 1 else i for i, size in zip(index[4 - len(wide.shape) :], wide.shape, strict=True)
                 ],
             ),
         )
@@ -124,13 +116,15 @@ def _attention(region: Region, node: fx.Node) -> tuple[LoopValue | None, None]:
     depth = query.shape[3]
     if scale is None and not depth.is_Integer:
         raise Unsupported("its scale depends on a size")
-    operands = [_operand(region, given[n], v) for n, v in (("query", query), ("key", key), ("value", value))]
-    if any(o.strides[3] != 1 for o in operands):
+    q, k, v = (_operand(region, given[n], o) for n, o in (("query", query), ("key", key), ("value", value)))
+    if any(o.strides[3] != 1 for o in (q, k, v)):
         raise Unsupported("its operands do not lie in order")
     region.operations.append(
         Attention(
             out,
-            *operands,
+            q,
+            k,
+            v,
             mask_operand,
             (query.shape[0], query.shape[1], key.shape[1], rows, key.shape[2], depth),
             float(scale) if scale is not None else int(depth) ** -0.5,

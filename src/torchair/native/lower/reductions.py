@@ -65,7 +65,9 @@ def reduced(
         return sympy.expand(flat)
 
     region.operations.append(
-        Reduce(out, kind, out.shape, sizes, element, order, dtype, count if kind.startswith("arg") else None, region.label)
+        Reduce(
+            out, kind, out.shape, sizes, element, order, dtype, count if kind.startswith("arg") else None, region.label
+        )
     )
     return region.from_buffer(out)
 
@@ -76,7 +78,9 @@ def _with_dims(value: LoopValue, dims: Sequence[int], shape: Shape, *, keepdim: 
     return view_of(value, shape, lambda index: [i for d, i in enumerate(index) if d not in dims])
 
 
-def _simple(kind: str, accumulate: Callable[[torch.dtype, torch.dtype], torch.dtype]) -> Callable[[Region, fx.Node], LoopValue]:
+def _simple(
+    kind: str, accumulate: Callable[[torch.dtype, torch.dtype], torch.dtype]
+) -> Callable[[Region, fx.Node], LoopValue]:
     def lower(region: Region, node: fx.Node) -> LoopValue:
         value, dims, keepdim = _dims(region, node)
         tensor: torch.Tensor = node.meta["val"]
@@ -128,7 +132,9 @@ def _count(region: Region, sizes: Shape, dtype: torch.dtype, less: float = 0) ->
     return builder.op("max", rest, builder.constant(0, dtype), dtype=dtype)
 
 
-def _mean_of(region: Region, value: LoopValue, dims: Sequence[int], dtype: torch.dtype, result: torch.dtype) -> LoopValue:
+def _mean_of(
+    region: Region, value: LoopValue, dims: Sequence[int], dtype: torch.dtype, result: torch.dtype
+) -> LoopValue:
     total = reduced(region, value, dims, "sum", dtype, dtype)
     sizes = tuple(value.shape[d] for d in dims)
     return _scaled(region, total, lambda: _count(region, sizes, dtype), result)

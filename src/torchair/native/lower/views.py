@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -54,7 +55,9 @@ def strided(region: Region, value: LoopValue) -> Strided | None:
     start = offset.xreplace(dict.fromkeys(variables, sympy.S.Zero))
     rebuilt = sympy.Add(start, *(v * s for v, s in zip(variables, strides, strict=True)))
     ones = {v: sympy.S.Zero for v, size in zip(variables, value.shape, strict=True) if size == 1}
-    if sympy.expand(rebuilt - offset.xreplace(ones)) != 0 or any(s in region.builder.indirect for s in start.free_symbols):
+    if sympy.expand(rebuilt - offset.xreplace(ones)) != 0 or any(
+        s in region.builder.indirect for s in start.free_symbols
+    ):
         return None
     return Strided(found.buffer, start, tuple(strides))
 
@@ -107,7 +110,7 @@ def _view_strides(strides: Sequence[sympy.Expr], old: Shape, new: Shape) -> Shap
         step: sympy.Expr = sympy.S.One
         if theirs:
             step = strides[theirs[-1]]
-            for a, b in zip(theirs, theirs[1:], strict=False):
+            for a, b in itertools.pairwise(theirs):
                 if sympy.expand(strides[a] - strides[b] * old[b]) != 0:
                     return None
         for d in reversed(to_new):
@@ -300,5 +303,3 @@ def _diagonal(region: Region, node: fx.Node) -> LoopValue:
         return found
 
     return view_of(value, _shape(node), index_map)
-
-

@@ -9,6 +9,7 @@ import sympy
 import torch
 from torch import fx
 
+from torchair._torch_compat import OpOverload
 from torchair.native.expressions import Expr
 from torchair.native.lower.indexing import checked, index_parts, indexed, integer_index
 from torchair.native.lower.pointwise import broadcast_element, number_expr
@@ -25,12 +26,12 @@ Index = Sequence[sympy.Expr]
 def _target(region: Region, node: fx.Node, given: Any) -> LoopValue:
     """What is written: the argument itself, or, for a functional form, a copy of it."""
     value = region.value(given)
-    assert not isinstance(node.target, str)
-    if node.target._schema.is_mutable:  # type: ignore[union-attr]
+    assert isinstance(node.target, OpOverload)
+    if node.target._schema.is_mutable:
         if strided(region, value) is None:
             raise Unsupported("what it writes is no tensor in memory")
         return value
-    copy = LoopValue(value.shape, value.dtype, value.element, reads=value.reads, depth=value.depth, cost=value.cost)
+    copy = value.computed()
     return region.realize(copy)
 
 
@@ -69,9 +70,7 @@ def _copy(region: Region, node: fx.Node) -> LoopValue:
         raise Unsupported("what it writes is no tensor in memory")
     if place.buffer in source.reads and not _same_place(region, target, source):
         # It reads elements that it has written by then.
-        source = region.realize(
-            LoopValue(source.shape, source.dtype, source.element, reads=source.reads, depth=source.depth, cost=source.cost)
-        )
+        source = region.realize(source.computed())
     shape, dtype, builder = target.shape, target.dtype, region.builder
 
     def element(index: Index) -> Expr:
@@ -87,7 +86,7 @@ def _same_place(region: Region, target: LoopValue, source: LoopValue) -> bool:
     index = [sympy.Symbol(f"i{d}", integer=True, nonnegative=True) for d in range(len(target.shape))]
     here = target.element(index, None)
     return all(
-        load.buffer is not here.buffer or sympy.expand(load.offset - here.offset) == 0
+        load.buffer is not here.buffer or sympy.expand(sympy.Add(load.offset, -sympy.sympify(here.offset))) == 0
         for load in source.element(index, None).loads
     )
 
@@ -145,6 +144,4 @@ def _apart(region: Region, value: LoopValue, whole: LoopValue) -> LoopValue:
     """A value that does not read what is written while it is read."""
     if value.reads.isdisjoint(whole.reads):
         return value
-    return region.realize(
-        LoopValue(value.shape, value.dtype, value.element, reads=value.reads, depth=value.depth, cost=value.cost)
-    )
+    return region.realize(value.computed())
