@@ -5,15 +5,17 @@ from __future__ import annotations
 import ctypes
 import os
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
 import torch
 
-from torchair.native.support import Stage
+from torchair.native.support import Pace, Stage
 
 _KERNELS = """
 #include <torchair_native/program.h>
+#include <unistd.h>
 #define KERNEL extern "C" __attribute__((visibility("default"))) void
 
 // s: {count}; p: {data}. Adds one to its share.
@@ -29,6 +31,11 @@ KERNEL rotate(void* const* p, const int64_t* s, int64_t worker, int64_t workers)
   auto* from = static_cast<const int64_t*>(p[0]);
   auto* to = static_cast<int64_t*>(p[1]);
   for (int64_t i = mine.begin; i < mine.end; ++i) to[i] = from[(i + 1) % s[0]] + 1;
+}
+
+// s: {microseconds on several workers, microseconds on one}.
+KERNEL slow(void* const*, const int64_t* s, int64_t, int64_t workers) {
+  usleep(static_cast<unsigned>(workers > 1 ? s[0] : s[1]));
 }
 
 // p: {seen}: which workers there are, and how many they think there are.
@@ -114,3 +121,30 @@ def test_the_threads_are_those_of_torch(support) -> None:
     (ours,) = [line.split("=>")[1].split()[0] for line in needed.splitlines() if "gomp" in line]
     assert os.path.realpath(ours) in {os.path.realpath(path) for path in loaded}
     assert str(Path(torch.__file__).parent) in os.path.realpath(ours) or len(loaded) == 1
+
+
+# Very different times: other processes may disturb the test, too.
+_SHORT, _LONG = 10, 300_000
+
+
+@pytest.mark.parametrize(("parallel", "alone"), [(_LONG, _SHORT), (_SHORT, _LONG)], ids=["busy", "quiet"])
+def test_a_program_runs_alone_while_that_is_faster(support, kernels, parallel, alone) -> None:
+    pace = Pace()
+    stages = [Stage(_address(kernels.slow), 0, 0, 0, 0)]
+    threads = [support.run_program(stages, [], [parallel, alone], 2, pace) for _ in range(9)]
+    assert threads[:3] == [2, 2, 2]
+    assert threads[3] == 1, "tried once"
+    assert threads[4:] == [1 if parallel > alone else 2] * 5
+    assert bool(pace.alone) is (parallel > alone)
+
+
+def test_the_parallel_way_is_tried_again(support, kernels) -> None:
+    pace = Pace()
+    stages = [Stage(_address(kernels.slow), 0, 0, 0, 0)]
+    for _ in range(5):
+        support.run_program(stages, [], [_LONG, _SHORT], 2, pace)
+    assert pace.alone
+    deadline = time.monotonic() + 30
+    while pace.alone and time.monotonic() < deadline:
+        support.run_program(stages, [], [_SHORT, _LONG], 2, pace)
+    assert not pace.alone
