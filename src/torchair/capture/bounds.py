@@ -48,8 +48,9 @@ def _memory_of(device: torch.device) -> int:
 class Bounded(Protocol):
     """A capture, as bounds see it."""
 
-    used: int
-    """Orders captures by their last run."""
+    @property
+    def used(self) -> int:
+        """Orders captures by their last run."""
 
     @property
     def held_bytes(self) -> int:

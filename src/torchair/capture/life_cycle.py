@@ -29,7 +29,7 @@ from torchair.frontend.reinplace import ReinplaceRecord
 from torchair.frontend.source_lines import source_line
 from torchair.logs import npugraph_ex_logger as logger
 from torchair.report import CaptureRecord, Fallback, Recapture
-from torchair.runtime.instance import Arena, Instance, new_arena
+from torchair.runtime.instance import Arena, Entry, Instance, new_arena, new_entry
 from torchair.runtime.plan import Plan
 
 __all__ = ["Capture", "CapturedGraph", "Key", "StaticCapture"]
@@ -79,23 +79,24 @@ class Capture:
     Attributes:
         plan: What runs.
         pool: Where its runs borrow arenas.
-        used: Orders captures by their last run.
+        entry: Where calls replay it that need no Python, once there is one.
         checked: A replay showed that custom operators return what their fake kernels promise.
     """
 
-    __slots__ = ("_free", "_instances", "checked", "plan", "pool", "used")
+    __slots__ = ("_free", "_instances", "_used", "checked", "entry", "plan", "pool")
 
     def __init__(self, plan: Plan, pool: Pool) -> None:
         self.plan = plan
         self.pool = pool
-        self.used = next(RUNS)
+        self.entry: Entry | None = None
         self.checked = False
+        self._used = next(RUNS)
         self._free = pool.free
         self._instances: dict[Arena, Instance] = {}
 
     def run(self, args: list[Any]) -> list[Any]:
         """Replay; several threads may. The list is emptied."""
-        self.used = next(RUNS)
+        self._used = next(RUNS)
         try:
             arena = self._free.pop()
         except IndexError:
@@ -111,6 +112,16 @@ class Capture:
                 raise
         finally:
             self._free.append(arena)
+
+    def point(self, entry: Entry) -> None:
+        """Let calls replay it without Python."""
+        self.entry = entry
+        entry.point(self._free, self._instances)
+
+    @property
+    def used(self) -> int:
+        """Orders captures by their last run."""
+        return max(self._used, (self.entry and self.entry.used) or 0)
 
     @property
     def nbytes(self) -> int:
@@ -151,7 +162,7 @@ class StaticCapture(Capture):
 
     def run(self, args: list[Any]) -> list[Any]:
         """Replay; the list is emptied."""
-        self.used = next(RUNS)
+        self._used = next(RUNS)
         place = self._take_place(args)
         try:
             arena = self._free.pop()
@@ -166,6 +177,10 @@ class StaticCapture(Capture):
             self._free.append(arena)
             self._idle.append(place)
             self._idle.sort(reverse=True)
+
+    def point(self, entry: Entry) -> None:
+        """Leave calls to :meth:`run`."""
+        entry.clear()
 
     def _take_place(self, args: Sequence[Any]) -> int:
         """Memory for the outputs that no run uses and no argument lies in."""
@@ -230,6 +245,7 @@ class CapturedGraph:
         self.static_outputs = self._wants_static_outputs(training)
         self._checked = False
         self._only: Capture | None = None  # the capture of a graph without symbolic sizes
+        self._entry: Entry | None = None  # where calls replay it
         self._ready: dict[Key, Capture] = {}  # captures that are replayed without further questions
         self._read_key: Callable[[Sequence[Any]], Key] = _no_key
         self._pool: Pool | None = None
@@ -271,6 +287,21 @@ class CapturedGraph:
         """The capture that a call with these arguments replays without further questions; None where there is none."""
         return self._only or self._ready.get(self._read_key(args))
 
+    def replaying(self, otherwise: Callable[..., Any]) -> Callable[..., Any]:
+        """A function of the arguments of the FX graph, one by one, that replays what is ready.
+
+        Args:
+            otherwise: Takes the calls for which nothing is.
+        """
+
+        def call(*args: Any) -> Any:
+            capture = self.ready(args)
+            return otherwise(*args) if capture is None else capture.run(list(args))
+
+        self._entry = new_entry(RUNS)
+        self._replay_only(self._only)
+        return call if self._entry is None else self._entry.callable(call)
+
     def __repr__(self) -> str:
         state = "runs eagerly" if self.runs_eagerly else f"{len(self.captures)} captures"
         return f"<CapturedGraph {self.name}: {state}>"
@@ -305,7 +336,7 @@ class CapturedGraph:
     def drop(self, key: Key) -> None:
         """Forget one capture; the next call with its key captures again."""
         self._ready.pop(key, None)
-        self._only = None
+        self._replay_only(None)
         if self.captures.pop(key, None) is not None:
             self._dropped.add(key)
 
@@ -378,7 +409,7 @@ class CapturedGraph:
         logger.info("Success to capture fx_graph %s for graph key{%s}", self.name, _text(key))
         if self._replays_directly:
             self._ready[key] = capture
-            self._only = None if self._symbols else capture
+            self._replay_only(None if self._symbols else capture)
         BOUNDS.enforce(capture)
         return capture
 
@@ -386,6 +417,15 @@ class CapturedGraph:
         """A capture grew: others may have to go."""
         with _capturing:
             BOUNDS.enforce(newest)
+
+    def _replay_only(self, capture: Capture | None) -> None:
+        """From now on replay a capture whatever the arguments are, or, for None, none."""
+        self._only = capture
+        if self._entry is not None:
+            if capture is None:
+                self._entry.clear()
+            else:
+                capture.point(self._entry)
 
     @property
     def _replays_directly(self) -> bool:
@@ -444,7 +484,7 @@ class CapturedGraph:
         self.fallbacks.append(Fallback(self.name, reason, "" if key is None else _text(key), source))
 
     def _drop(self) -> None:
-        self._only = None
+        self._replay_only(None)
         self._ready.clear()
         self.captures.clear()
         self._dropped.clear()

@@ -7,8 +7,7 @@ at once. Every other call takes the way through the wrapper: the first one, and 
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from torch import fx
@@ -39,11 +38,4 @@ class Shortcut:
         """The function that Dynamo calls, with the way past AOTAutograd's wrapper if there is one."""
         if len(self._compiled) != 1 or self._compiled[0] is None:
             return wrapped
-        ready = self._compiled[0].ready
-
-        @functools.wraps(wrapped)
-        def call(*args: Any) -> Sequence[Any]:
-            capture = ready(args)
-            return wrapped(*args) if capture is None else capture.run(list(args))
-
-        return call
+        return self._compiled[0].replaying(wrapped)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import ModuleType
 from typing import Any, Protocol
 
@@ -11,9 +11,9 @@ import torch
 from torchair import _torch_compat
 from torchair.errors import ExecutionError, Rejection, TorchAirError
 from torchair.runtime.extension import load_extension
-from torchair.runtime.plan import Call, Callback, Item, Plan, Slot
+from torchair.runtime.plan import Call, Callback, Item, Launch, Native, Plan, Slot
 
-__all__ = ["Arena", "Instance", "new_arena"]
+__all__ = ["Arena", "Entry", "Instance", "new_arena", "new_entry"]
 
 
 class Arena(Protocol):
@@ -40,6 +40,45 @@ def new_arena() -> Arena:
     return _PythonArena()
 
 
+class Entry(Protocol):
+    """Where calls find what to replay, so that they need no Python."""
+
+    @property
+    def used(self) -> int | None:
+        """The number of the last run."""
+
+    def point(self, free: list[Arena], instances: dict[Arena, Instance]) -> None:
+        """Replay from now on.
+
+        Args:
+            free: Arenas that no run uses; a run takes the last one, and gives it back.
+            instances: The instance over each arena; a call over another one is left to others.
+        """
+
+    def clear(self) -> None:
+        """Leave all calls to others."""
+
+    def callable(self, otherwise: Callable[..., Any]) -> Callable[..., Any]:
+        """A function that takes the inputs one by one and returns the list of outputs.
+
+        Args:
+            otherwise: What takes the calls that are left to others.
+        """
+
+
+def new_entry(runs: Iterator[int]) -> Entry | None:
+    """An entry that leaves all calls to others at first; None where there is no C++ runtime.
+
+    Args:
+        runs: Numbers that order all runs of the process.
+    """
+    extension = load_extension()
+    if isinstance(extension, Rejection):
+        return None
+    entry: Entry = extension.Entry(runs)
+    return entry
+
+
 class Instance:
     """A plan over an arena, ready to run. One run at a time.
 
@@ -51,6 +90,7 @@ class Instance:
     Attributes:
         plan: What runs.
         arena: Where its intermediate values lie.
+        core: What runs it.
         replay: :meth:`run` without words for what fails; who calls it calls :meth:`explain` then.
     """
 
@@ -64,10 +104,10 @@ class Instance:
         extension = load_extension()
         if isinstance(extension, Rejection):
             assert isinstance(arena, _PythonArena)
-            self._core: Any = _PythonCore(plan, arena, self._static)
+            self.core: Any = _PythonCore(plan, arena, self._static)
         else:
-            self._core = _native_core(extension, plan, arena, self._static)
-        self.replay: Callable[[list[Any]], list[Any]] = self._core.run
+            self.core = _native_core(extension, plan, arena, self._static)
+        self.replay: Callable[[list[Any]], list[Any]] = self.core.run
 
     def run(self, inputs: list[Any]) -> list[Any]:
         """Run the plan; the list is emptied.
@@ -88,7 +128,7 @@ class Instance:
         Raises:
             ExecutionError: It did; nothing is raised for errors of ours, and for those outside launches.
         """
-        failed = self._core.failed
+        failed = self.core.failed
         if failed >= 0 and not isinstance(error, TorchAirError):
             step = self.plan.steps[failed]
             raise ExecutionError.of(error, step.label, where=step.where) from error
@@ -116,6 +156,20 @@ def _native_core(extension: ModuleType, plan: Plan, arena: Any, static: Any) -> 
             core.add_call(*_name(launch), _encoded(launch), launch.results, step.release, launch.may_alias)
         elif isinstance(launch, Item):
             core.add_item(launch.container, launch.index, launch.result, step.release)
+        elif isinstance(launch, Native):
+            core.add_native(
+                launch.runner,
+                launch.stages,
+                launch.count,
+                launch.sizes,
+                [(p.slot, p.offset, p.written) for p in launch.pointers],
+                [(slot, *spec) for slot, spec in launch.fresh.items()],
+                launch.workspace,
+                launch.errors,
+                launch.messages,
+                launch.results,
+                step.release,
+            )
         else:
             core.add_callback(launch.function, launch.args, launch.results, step.release)
     core.finish(plan.outputs)
@@ -210,9 +264,16 @@ class _PythonCore:
         self.failed = -1
         return [slots[slot] for slot in self._plan.outputs]
 
-    def _launch(self, launch: Call | Item | Callback, slots: dict[int, Any]) -> None:
+    def _launch(self, launch: Launch, slots: dict[int, Any]) -> None:
         if isinstance(launch, Item):
             slots[launch.result] = slots[launch.container][launch.index]
+            return
+        if isinstance(launch, Native):
+            for slot, value in zip(launch.results, launch.program(*(slots[a] for a in launch.args)), strict=True):
+                if slot in launch.fresh:
+                    slots[slot] = value
+                else:
+                    slots[slot].copy_(value)
             return
         if isinstance(launch, Callback):
             results = launch.function([slots[a] for a in launch.args])

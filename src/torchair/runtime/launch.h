@@ -42,7 +42,7 @@ struct NumberPatch {
   c10::TypeKind type;
 };
 
-enum class Kind : uint8_t { Call, Item, Callback };
+enum class Kind : uint8_t { Call, Item, Callback, Native };
 
 struct Launch {
   Kind kind = Kind::Call;
@@ -53,7 +53,7 @@ struct Launch {
   std::vector<NumberPatch> numbers;
   std::vector<ListPatch> lists;
   std::vector<int32_t> results;  // slot of each result, -1 for one that nobody reads
-  uint32_t item = 0;
+  uint32_t item = 0;  // which element; of a native program, which one
   bool may_alias = false;
 
   // Whether afterwards a tensor in a slot may have other memory or other sizes than before.
