@@ -51,6 +51,19 @@ def test_buffers_are_used_again() -> None:
     assert [b.offset for b in plan.buffers] == [0, 64, 0, 64]
 
 
+def test_relu_is_the_operator_that_its_kernel_calls() -> None:
+    plan = _plan(lambda x: (x + 1).relu() * 2, X)
+    assert_expected_inline(
+        str(plan),
+        """\
+1 inputs, 3 launches, 2 buffers in 128 bytes, 0 views made ahead, 0 kept
+  aten.add.out($0, 1, 1, $1)
+  aten.clamp_min.out($1, 0, $2)
+  $3 = aten.mul.Tensor($2, 2)
+  return $3""",
+    )
+
+
 def test_views_of_buffers_are_made_ahead() -> None:
     plan = _plan(lambda x: ((x + 1).t()[1:] * 2).sum(), X)
     assert_expected_inline(
@@ -97,13 +110,13 @@ def test_a_value_lives_as_long_as_its_views() -> None:
 
 
 def test_slots_are_given_up_after_their_last_use() -> None:
-    plan = _plan(lambda x, y: (torch.relu(x) + torch.relu(y), y), X, Y)
+    plan = _plan(lambda x, y: (torch.celu(x) + torch.celu(y), y), X, Y)
     assert_expected_inline(
         str(plan),
         """\
 2 inputs, 3 launches, 0 buffers in 0 bytes, 0 views made ahead, 0 kept
-  $2 = aten.relu.default($0)
-  $3 = aten.relu.default($1)
+  $2 = aten.celu.default($0, 1.0)
+  $3 = aten.celu.default($1, 1.0)
   $4 = aten.add.Tensor($2, $3, 1)
   return $4, $1""",
     )

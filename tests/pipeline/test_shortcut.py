@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -11,6 +12,7 @@ from torch import nn
 
 import torchair
 from tests.conformance.op_db import CAPTURE, backend
+from tests.pipeline.test_capture_processes import in_threads
 from torchair.capture.life_cycle import Capture, CapturedGraph
 from torchair.errors import ExecutionError
 from torchair.pipeline import shortcut
@@ -226,6 +228,75 @@ def test_a_failure_in_a_replay_names_the_line(seen: _Seen) -> None:
             assert "# the line" in str(caught.value)
             assert caught.value.__traceback__ is not None
     assert seen.wrapped == 1
+
+
+def test_arenas_are_given_back_whatever_happens(seen: _Seen) -> None:
+    compiled = _compiled(lambda x, i: (x * 2)[i])
+    with torch.no_grad():
+        for i in (1, 7, 1, 7, 7, 1):
+            if i == 1:
+                compiled(torch.ones(3), torch.tensor([i]))
+            else:
+                with pytest.raises(ExecutionError):
+                    compiled(torch.ones(3), torch.tensor([i]))
+            pool = seen.capture.pool
+            assert len(pool.free) == pool.arenas
+
+
+def test_inputs_live_no_longer_than_the_call(seen: _Seen) -> None:
+    compiled = _compiled(lambda x, y: x * y + 1)
+    with torch.no_grad():
+        for _ in range(3):
+            x = torch.ones(3)
+            results = compiled(x, torch.ones(3))
+            reference = weakref.ref(x)
+            del x
+            assert reference() is None
+            reference = weakref.ref(results)
+            del results
+            assert reference() is None
+
+
+def test_threads_replay_while_another_one_resets(seen: _Seen) -> None:
+    def function(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        for _ in range(5):
+            x = torch.tanh(x * y) + x
+        return x
+
+    compiled = _compiled(function)
+    wrong: list[int] = []
+
+    def work(seed: int) -> None:
+        with torch.no_grad():
+            for i in range(300):
+                x, y = torch.full((2000,), float(i)), torch.full((2000,), float(seed))
+                if not torch.equal(compiled(x, y), function(x, y)):
+                    wrong.append(i)
+                if seed == 0 and i % 10 == 0:
+                    seen.graphs[0].reset()
+
+    work(1)
+    in_threads(3, work)
+    assert wrong == []
+    assert len(seen.graphs) == 1
+    pool = seen.capture.pool if seen.graphs[0].captures else None
+    assert pool is None or len(pool.free) == pool.arenas
+
+
+def test_a_call_in_a_callback_of_a_replay(seen: _Seen) -> None:
+    """An operator written in Python that calls a compiled function while another one runs."""
+    inner = _compiled(lambda x: (x + 1) * 2)
+
+    @torch.library.custom_op("shortcut_tests::call_inner", mutates_args=())
+    def call_inner(x: torch.Tensor) -> torch.Tensor:
+        return inner(x)
+
+    call_inner.register_fake(lambda x: torch.empty_like(x))
+    outer = _compiled(lambda x: call_inner((x + 3) * 4) - 5)
+    with torch.no_grad():
+        for i in range(4):
+            x = torch.full((3,), float(i))
+            assert torch.equal(outer(x), (((x + 3) * 4) + 1) * 2 - 5)
 
 
 def test_each_replay_counts_as_a_use(seen: _Seen) -> None:

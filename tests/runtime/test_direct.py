@@ -262,6 +262,18 @@ def test_results_that_are_returned_are_read_again_and_are_fresh() -> None:
     assert all(torch.equal(t, c) for t, c in zip(first, copies, strict=True))
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.int64, torch.uint8])
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
+def test_relu(dtype: torch.dtype, layout: torch.memory_format) -> None:
+    def function(x: torch.Tensor) -> Any:
+        return (x + 1).relu() + 1, x.relu()
+
+    x = (torch.randn(2, 3, 4, 5) * 5).to(dtype).to(memory_format=layout)
+    if dtype.is_floating_point:
+        x[0, 0, 0] = torch.tensor([float("nan"), float("inf"), -float("inf"), -0.0, -1.0])
+    _same(_instance(function, x), function, x)
+
+
 @pytest.mark.parametrize("shape", [(), (1,), (0,), (4,), (3, 5), (1025,), (2, 600), (40_000,)])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int64, torch.float16])
 def test_elementwise_launches_of_one_kind_share_what_they_run_over(shape: tuple[int, ...], dtype: torch.dtype) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from torch import fx
 
 from torchair import _torch_compat
@@ -15,6 +16,7 @@ __all__ = [
     "has_effect",
     "has_unreliable_strides",
     "is_symbolic_query",
+    "out_arguments",
 ]
 
 #: Operators that only allocate: as a buffer they need no launch.
@@ -52,6 +54,10 @@ UNRELIABLE_STRIDES = frozenset(
 COPIES = frozenset({"aten::clone", "aten::_to_copy", "aten::lift_fresh_copy"})
 
 
+#: Operators whose CPU kernels call another one, with further arguments; their own ``out=`` overloads are generated.
+SAME_ON_CPU = {"aten::relu": (torch.ops.aten.clamp_min.out, (0,))}
+
+
 def has_unreliable_strides(op: OpOverload) -> bool:
     """Whether an operator is among :data:`UNRELIABLE_STRIDES`."""
     name = op._schema.name
@@ -69,6 +75,16 @@ def has_effect(node: fx.Node) -> bool:
 
 
 def cpu_out_variant(op: OpOverload) -> OpOverload | None:
-    """The overload that writes into given tensors on the CPU; None where there is none, or only a generated one."""
-    found = _torch_compat.native_out_variant(op)
+    """The overload that writes into given tensors on the CPU; None where there is none, or only a generated one.
+
+    It takes the arguments of the operator, :func:`out_arguments`, and the tensors.
+    """
+    same = SAME_ON_CPU.get(op._schema.name)
+    found = _torch_compat.native_out_variant(op) if same is None else same[0]
     return found if found is not None and _torch_compat.has_kernel(found, "CPU") else None
+
+
+def out_arguments(op: OpOverload) -> tuple[int, ...]:
+    """What :func:`cpu_out_variant` takes besides the arguments of the operator."""
+    same = SAME_ON_CPU.get(op._schema.name)
+    return () if same is None else same[1]

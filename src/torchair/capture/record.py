@@ -25,6 +25,7 @@ from torchair.capture.operators import (
     has_effect,
     has_unreliable_strides,
     is_symbolic_query,
+    out_arguments,
 )
 from torchair.capture.values import (
     Numbers,
@@ -418,7 +419,8 @@ class _Recording:
         else:
             self._slots[node] = slots[0]
         if root.out is not None:
-            self._step(Call(root.out, (*args, *(Slot(s) for s in slots)), (), may_alias=True), node)
+            filled = (*args, *out_arguments(op), *(Slot(s) for s in slots))
+            self._step(Call(root.out, filled, (), may_alias=True), node)
         elif op._schema.name in COPIES:
             self._step(Call(aten.copy_.default, (Slot(slots[0]), args[0], False), (), may_alias=True), node)
 
