@@ -15,7 +15,7 @@ from tests.conformance.op_db import CAPTURE, backend
 from tests.pipeline.test_capture_processes import in_threads
 from torchair.capture.life_cycle import Capture, CapturedGraph
 from torchair.errors import ExecutionError
-from torchair.pipeline import shortcut
+from torchair.pipeline import backends, shortcut
 
 
 class _Seen:
@@ -312,7 +312,7 @@ def test_each_replay_counts_as_a_use(seen: _Seen) -> None:
 
 
 def test_verified_graphs_do_not_take_it(seen: _Seen) -> None:
-    compiled = torch.compile(lambda x: x + 1, backend="npugraph_ex", fullgraph=True, options={"verify_every": 1})
+    compiled = torch.compile(lambda x: x + 1, backend=backends.npugraph_ex, fullgraph=True, options={"verify_every": 1})
     with torch.no_grad():
         for _ in range(3):
             compiled(torch.ones(3))

@@ -206,20 +206,28 @@ def test_writes_to_inputs_are_seen_by_later_launches() -> None:
         _same(made, function, *(torch.randn(5) for _ in range(2)))
 
 
-def test_inputs_that_share_memory_until_one_is_written() -> None:
-    def function(x: torch.Tensor, y: torch.Tensor) -> Any:
-        a = x * y
-        torch.ops.aten.add_.Tensor(x, a)
-        return x * y, torch.ops.aten.mul.out(x, a, out=x) + y
+def _written_by_an_operator(x: torch.Tensor, y: torch.Tensor) -> Any:
+    a = x * y
+    torch.ops.aten.add_.Tensor(x, a)
+    return x * y, x - y
 
-    inputs = torch.randn(5), torch.randn(5)
-    made = _instance(function, *inputs)
-    for _ in range(2):
+
+def _written_by_a_kernel_too(x: torch.Tensor, y: torch.Tensor) -> Any:
+    a, b = _written_by_an_operator(x, y)
+    return a, b, torch.ops.aten.mul.out(x, a, out=x) + y
+
+
+@pytest.mark.parametrize("function", [_written_by_an_operator, _written_by_a_kernel_too])
+def test_inputs_that_share_memory_until_one_is_written(function: Callable[..., Any]) -> None:
+    made = _instance(function, torch.randn(5), torch.randn(5))
+    for _ in range(3):
         base = torch.randn(5)
         x, y = torch._lazy_clone(base), torch._lazy_clone(base)
-        expected = function(base.clone(), base.clone())
+        theirs = base.clone()
+        expected = function(theirs, base.clone())
         for ours, eager in zip(made.run([x, y]), expected, strict=True):
             assert torch.equal(ours, eager)
+        assert torch.equal(x, theirs)
         assert torch.equal(y, base)
 
 

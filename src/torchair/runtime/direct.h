@@ -82,7 +82,7 @@ class Direct {
     steps.emplace_back();
     steps.back().rebinds = launch.kind == Kind::Callback ||
         (launch.may_change_inputs() && launch.op->schema().name().compare(0, builtin.size(), builtin) != 0);
-    writes_ = writes_ || launch.may_change_inputs();
+    writes_ = writes_ || launch.may_change_inputs() || launch.kind == Kind::Native;
     if (launch.kind == Kind::Call && launch.lists.empty() && launch.numbers.empty()) {
       c10::InferenceMode normal(false);
       if (!make_elementwise(launch) && exact_products_) make_product(launch);
