@@ -52,6 +52,7 @@ __all__ = [
     "Rejection",
     "ReplacementError",
     "SchemaError",
+    "SampleFileError",
     "ScopeError",
     "ShapeError",
     "TorchAirError",
@@ -295,6 +296,12 @@ class ProjectError(TorchAirError, ValueError, RuntimeError):
     """A folder is no operator project, or what was asked for cannot be made in it."""
 
     code = "TA223"
+
+
+class SampleFileError(TorchAirError, ValueError):
+    """A file of sample calls for an operator cannot be used."""
+
+    code = "TA224"
 
 
 class MissingFakeKernelError(TorchAirError, RuntimeError):

@@ -61,8 +61,8 @@ class Call:
         sizes: What the variables stand for.
         note: What is special about it: ``"float64"``, ``"empty"``, ``"y absent"``; empty for a plain one.
         plain: For a call that differs from another one only in how tensors lie in memory, that one.
-        unusual: It has tensors of another class of dtypes (whole numbers where others have fractions), which its author
-            may not have thought of: what is wrong with it is a remark.
+        unusual: It has tensors of another class of dtypes (whole numbers where others have fractions), or of sizes that
+            are broadcast, which its author may not have thought of: what is wrong with it is a remark.
         given: The user's own arguments; what ``sizes`` stands for was found from them.
         given_sizes: The sizes that ``given`` has.
     """

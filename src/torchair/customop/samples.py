@@ -24,7 +24,6 @@ _SIZES = {"a": 2, "b": 3, "c": 4, "d": 5}
 _SHAPES: tuple[tuple[tuple[str, ...], ...], ...] = (
     (("a", "b"), ("a", "b"), ("a", "b")),
     (("a", "b"), ("b",), ("b",)),
-    (("b",), ("a", "b"), ("a", "b")),
     (("a", "b"), ("b", "c"), ("c",)),
     (("a",), ("a",), ("a",)),
     (("a", "b", "c"), ("a", "b", "c"), ("a", "b", "c")),
@@ -240,6 +239,7 @@ def variants(overload: OpOverload, call: Call) -> Iterator[Call]:
         _lengths(overload, call),
         _emptied(call),
         _attributes(overload, call),
+        _broadcast(call),
         _dtypes(call),
         _ranks(call),
     )
@@ -360,6 +360,18 @@ def _dtypes(call: Call) -> Iterator[Call]:
 
         unusual = floats and not dtype.is_floating_point
         yield call.replacing(change, note=str(dtype).removeprefix("torch."), unusual=unusual)
+
+
+def _broadcast(call: Call) -> Iterator[Call]:
+    """The first tensor has fewer dimensions than the others."""
+    specs = call.specs
+    if len(specs) < 2 or not specs[0].sizes or any(s.sizes != specs[0].sizes or s.values is not None for s in specs):
+        return
+
+    def change(spec: TensorSpec) -> TensorSpec:
+        return dataclasses.replace(spec, sizes=spec.sizes[1:]) if spec is specs[0] else spec
+
+    yield call.replacing(change, note="a smaller first tensor", unusual=True)
 
 
 def _ranks(call: Call) -> Iterator[Call]:
