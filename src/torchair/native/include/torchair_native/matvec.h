@@ -172,21 +172,11 @@ TAIR_FUNCTION void dot_rows(const X* x, int64_t ldx, int64_t m, const W* w, int6
 namespace detail {
 
 // Adds ks rows of w, `ns` vectors of columns wide, times ks elements of each of xs rows of x to out. last: there is one vector, of which
-// only `some` columns exist. first: out is set, not added to.
+// only `some` columns exist. first: out is set, not added to. The ks products are summed before they are added: that rounds less.
 template <int xs, int ns, bool last, class X, class W, class A>
 TAIR_INLINE void column_block(const X* x, int64_t ldx, const W* w, int64_t ldw, int64_t ks, A* out, int64_t ldout, int64_t some, bool first) {
   constexpr int64_t step = lanes<A>;
   vec<A> sums[xs][ns] = {};
-  if (!first) {
-#pragma GCC unroll 8
-    for (int m = 0; m < xs; ++m) {
-#pragma GCC unroll 8
-      for (int n = 0; n < ns; ++n) {
-        const A* from = out + m * ldout + n * step;
-        sums[m][n] = last ? load_some<A>(from, some) : load<A>(from);
-      }
-    }
-  }
   for (int64_t i = 0; i < ks; ++i) {
     vec<A> right[ns];
 #pragma GCC unroll 8
@@ -208,7 +198,8 @@ TAIR_INLINE void column_block(const X* x, int64_t ldx, const W* w, int64_t ldw, 
 #pragma GCC unroll 8
     for (int n = 0; n < ns; ++n) {
       A* to = out + m * ldout + n * step;
-      last ? store_some(to, sums[m][n], some) : store(to, sums[m][n]);
+      const vec<A> before = first ? zero<A>() : last ? load_some<A>(to, some) : load<A>(to);
+      last ? store_some(to, before + sums[m][n], some) : store(to, before + sums[m][n]);
     }
   }
 }
