@@ -160,6 +160,7 @@ class _Tracer:
                 # As AOTAutograd leaves constants: Inductor runs graphs on fake tensors, and this is where a real one
                 # enters.
                 attribute = module.graph.get_attr(name)
+                attribute.meta = dict(placeholder.meta)
                 lifted = module.graph.call_function(torch.ops.aten.lift_fresh_copy.default, (attribute,))
             lifted.meta = dict(placeholder.meta)
             placeholder.replace_all_uses_with(lifted)

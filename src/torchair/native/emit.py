@@ -663,8 +663,8 @@ class _Accumulator:
             return constant_text(0, dtype)
         if self._kind == "prod":
             return constant_text(1, dtype)
-        if self._kind in ("any", "all"):
-            return "true" if self._kind == "all" else "false"
+        if dtype is torch.bool:
+            return "true" if self._kind in ("all", "argmin") else "false"
         if self._floating:
             return constant_text(-math.inf if self._kind.endswith("max") else math.inf, dtype)
         info = torch.iinfo(dtype)

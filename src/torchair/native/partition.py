@@ -23,7 +23,8 @@ from torchair.native.emit import emit
 from torchair.native.expressions import Buffer
 from torchair.native.formulas import C_TYPES
 from torchair.native.lower import load_lowerings, lowering_of
-from torchair.native.program import NativeProgram, Output
+from torchair.native.lower.views import strided
+from torchair.native.program import NativeProgram, Output, compile_programs
 from torchair.native.region import LoopValue, Region, Unsupported, sympy_shape
 from torchair.native.schedule import Group, schedule
 from torchair.native.support import load_support
@@ -60,11 +61,12 @@ class PartitionRecord:
     left: dict[str, str] = field(default_factory=dict)
 
 
-def replace_regions(gm: fx.GraphModule) -> tuple[fx.GraphModule, PartitionRecord]:
+def replace_regions(gm: fx.GraphModule, *, compile: bool = True) -> tuple[fx.GraphModule, PartitionRecord]:
     """Compile what can be compiled.
 
     Args:
         gm: ATen operators with fake tensors in ``meta["val"]``; it may write its inputs. Not changed.
+        compile: Call the compiler now, and not when a program first runs.
 
     Returns:
         A graph with calls of native programs, and the record.
@@ -85,7 +87,10 @@ def replace_regions(gm: fx.GraphModule) -> tuple[fx.GraphModule, PartitionRecord
         record.left.setdefault(str(node.target), reason)
     if not regions:
         return gm, record
-    return partition.rebuilt(regions, record), record
+    rebuilt = partition.rebuilt(regions, record)
+    if compile:
+        compile_programs(record.programs)
+    return rebuilt, record
 
 
 class _Refused(Exception):  # noqa: N818
@@ -182,7 +187,7 @@ class _Partition:
         for node in self.nodes:
             before: set[fx.Node] = set(node.all_input_nodes)
             touched = frozenset().union(*(self.roots[n] for n in node.all_input_nodes))
-            writes = self._writes(node)
+            writes = self.writes(node)
             effect = writes or _has_effect(node)
             for root in touched:
                 if effect:
@@ -217,7 +222,7 @@ class _Partition:
             elif base in self.inside:
                 self.inside[node] = self.inside[base]
 
-    def _writes(self, node: fx.Node) -> bool:
+    def writes(self, node: fx.Node) -> bool:
         return isinstance(node.target, OpOverload) and node.target._schema.is_mutable
 
     # --- regions ---
@@ -318,6 +323,9 @@ class _RegionNodes:
         self.region = region = Region()
         members = set(self.nodes)
         node = self.nodes[0]
+        written = frozenset().union(
+            *(self.partition.roots[n.args[0]] for n in self.nodes if self.partition.writes(n))  # type: ignore[index]
+        )
         try:
             for node in self.nodes:
                 for used in node.all_input_nodes:
@@ -328,7 +336,10 @@ class _RegionNodes:
                     continue
                 lowering = lowering_of(node.target)
                 assert lowering is not None
-                region.values[node] = lowering(region, node)
+                value = lowering(region, node)
+                if node in written and isinstance(value, LoopValue):
+                    value = region.realize(value)  # what is written later, also through views of it
+                region.values[node] = value
             for node in self.nodes:
                 if isinstance(node.meta["val"], torch.Tensor) and self.partition.is_read_outside(node, self.level):
                     self._result(node)
@@ -370,7 +381,7 @@ class _RegionNodes:
         """Whether the region writes memory that a view lies in."""
         roots = self.partition.roots[node]
         return any(
-            self.partition._writes(n) and not roots.isdisjoint(self.partition.roots[n.args[0]])  # type: ignore[index]
+            self.partition.writes(n) and not roots.isdisjoint(self.partition.roots[n.args[0]])  # type: ignore[index]
             for n in self.nodes
         )
 
@@ -380,7 +391,10 @@ class _RegionNodes:
         value: LoopValue = region.values[node]
         tensor: torch.Tensor = node.meta["val"]
         if isinstance(node.target, OpOverload) and node.target._schema.is_mutable:
-            return  # the argument
+            place = strided(region, value)
+            assert place is not None, "what was written is in memory"
+            if place.buffer.role == "input":
+                return  # it is the argument
         strides = sympy_shape(tensor.stride())
         own = value.buffer
         if own is None or own.role != "workspace" or own.strides != strides or own in self.results.values():

@@ -19,7 +19,7 @@ from torchair.native.schedule import Group
 from torchair.native.support import Stage, load_support
 from torchair.runtime.memory import Lifetime, plan_offsets
 
-__all__ = ["BoundProgram", "NativeProgram", "Output"]
+__all__ = ["BoundProgram", "NativeProgram", "Output", "compile_programs"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +75,6 @@ class NativeProgram:
 
     __name__ = "native"
 
-    def __post_init__(self) -> None:
-        self._addresses = addresses(self.kernels)
-
     def __call__(self, *arguments: Any) -> list[torch.Tensor]:
         """Run, without a plan."""
         values = [a if d is None else a.shape[d] for a, d in ((arguments[i], d) for i, d, _ in self.symbols)]
@@ -125,6 +122,8 @@ class NativeProgram:
         def number(e: sympy.Expr) -> int:
             return int(e.xreplace(dict(known)))
 
+        if not self._addresses:
+            compile_programs([self])
         positions = {b: (0, i) for i, b in enumerate(self.inputs)}
         positions.update({o.buffer: (1, i) for i, o in enumerate(self.outputs)})
         lives: dict[Buffer, list[int]] = {}
@@ -171,3 +170,14 @@ class NativeProgram:
             if self.groups[i].barrier:
                 last = i - 1
         return list(zip(starts, ends, strict=True))
+
+
+def compile_programs(programs: Sequence[NativeProgram]) -> None:
+    """Compile the kernels of programs; together is faster than one by one.
+
+    Raises:
+        BuildError: There is no compiler, or a function does not compile.
+    """
+    found = iter(addresses([k for program in programs for k in program.kernels]))
+    for program in programs:
+        program._addresses = [next(found) for _ in program.kernels]

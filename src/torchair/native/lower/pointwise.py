@@ -177,6 +177,8 @@ def _binary(name: str, *, predicate: bool = False, real: bool = False) -> Callab
                 if name == "sub":
                     raise Unsupported("it subtracts bools")
                 return region.builder.op("logical_or" if name == "add" else "logical_and", a, b, dtype=torch.bool)
+            if a.dtype.is_floating_point and name.startswith("bitwise"):
+                raise Unsupported("it takes the bits of floating-point numbers")
             return region.builder.op(name, a, b, dtype=torch.bool if predicate else a.dtype)
 
         return pointwise(region, node, operands, formula, dtype if real else None)

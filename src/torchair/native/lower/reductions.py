@@ -26,7 +26,7 @@ def _dims(region: Region, node: fx.Node) -> tuple[LoopValue, list[int], bool]:
     rank = len(value.shape)
     dim = given.get("dim")
     dims = [] if dim is None else [dim] if isinstance(dim, int) else list(dim)
-    found = sorted({normal_dim(d, rank) for d in dims}) if dims else list(range(rank))
+    found = sorted({normal_dim(d, rank) for d in dims}) if dims and rank else list(range(rank))
     return value, found, bool(given.get("keepdim"))
 
 

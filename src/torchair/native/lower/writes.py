@@ -52,10 +52,9 @@ def _write(
         parts = [i * s for i, s in zip(index_of(index), place.strides, strict=True)]
         return sympy.Add(place.start, *parts)
 
-    if place.buffer.role == "input":
-        order = list(node.graph.nodes)
-        after = set(order[order.index(node) :])
-        region.before_write(place.buffer, lambda n: not after.isdisjoint(n.users))
+    order = list(node.graph.nodes)
+    after = set(order[order.index(node) :])
+    region.before_write(place.buffer, lambda n: not after.isdisjoint(n.users))
     region.operations.append(
         Update(place.buffer, tuple(shape), element, position, accumulate=accumulate, label=region.label)
     )

@@ -1,0 +1,212 @@
+"""Random graphs of what native code fuses: element-by-element operators, views, reductions, joins, indexing."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+__all__ = ["Case", "random_case"]
+
+FLOATS = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
+INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
+SIZES = (0, 1, 1, 2, 3, 5, 7, 16, 17, 33, 64, 65)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A function of tensors, and arguments for it."""
+
+    seed: int
+    function: Callable[..., tuple[torch.Tensor, ...]]
+    arguments: tuple[torch.Tensor, ...]
+
+
+def random_case(seed: int) -> Case:
+    """The case of a seed."""
+    rng = random.Random(seed)
+    shape = _shape(rng)
+    count = rng.randint(1, 4)
+    torch.manual_seed(seed)
+    arguments = [_argument(rng, shape) for _ in range(count)]
+    # An index into the first axis, in range.
+    if shape and shape[0]:
+        arguments.append(torch.randint(-shape[0], shape[0], (rng.choice((1, 3, 8)),)))
+    else:
+        arguments.append(torch.zeros(0, dtype=torch.int64))
+    steps = [rng.getrandbits(32) for _ in range(rng.randint(1, 14))]
+    returned = rng.randint(1, 3)
+
+    def function(*tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        *values, index = tensors
+        for step in steps:
+            values.append(_step(random.Random(step), values, index))
+        return tuple(values[-returned:])
+
+    return Case(seed, function, tuple(arguments))
+
+
+def _shape(rng: random.Random) -> list[int]:
+    return [rng.choice(SIZES) for _ in range(rng.choice((0, 1, 1, 2, 2, 2, 3, 3, 4)))]
+
+
+def _argument(rng: random.Random, shape: list[int]) -> torch.Tensor:
+    """A tensor that broadcasts with the shape, in any layout."""
+    own = [1 if rng.random() < 0.15 else s for s in shape][rng.choice((0, 0, 0, 1)) :]
+    dtype = rng.choice((torch.float32, torch.float32, torch.float32, *FLOATS, *INTEGERS, torch.bool))
+    layout = rng.choice(("plain", "plain", "permuted", "sliced", "expanded"))
+    order = list(range(len(own)))
+    if layout == "permuted":
+        rng.shuffle(order)
+    sizes = [own[d] for d in order]
+    if layout == "sliced" and sizes:
+        sizes[-1] = sizes[-1] * 2 + 1
+    if layout == "expanded" and sizes:
+        sizes[0] = 1
+    if dtype is torch.bool:
+        base = torch.rand(sizes) < 0.5
+    elif dtype.is_floating_point:
+        base = (torch.randn(sizes) * rng.choice((0.5, 2.0))).to(dtype)
+    else:
+        base = torch.randint(0 if dtype is torch.uint8 else -5, 6, sizes).to(dtype)
+    if layout == "sliced" and sizes:
+        base = base[..., 1::2]
+    if layout == "expanded" and sizes:
+        base = base.expand([own[d] for d in order])
+    return base.permute([order.index(d) for d in range(len(own))]) if own else base
+
+
+def _step(rng: random.Random, values: list[torch.Tensor], index: torch.Tensor) -> torch.Tensor:
+    x = values[-1] if rng.random() < 0.6 else rng.choice(values)
+    y = rng.choice(values)
+    kind = rng.choice(("unary", "unary", "binary", "binary", "binary", "view", "reduce", "normalize", "other"))
+    try:
+        if kind == "unary":
+            return _unary(rng, x)
+        if kind == "binary":
+            return _binary(rng, x, y)
+        if kind == "view":
+            return _view(rng, x)
+        if kind == "reduce":
+            return _reduce(rng, x)
+        if kind == "normalize":
+            return _normalize(rng, x)
+        return _other(rng, x, y, index)
+    except (RuntimeError, IndexError, ValueError, TypeError, NotImplementedError):
+        # Shapes that do not fit, dtypes that an operator does not take.
+        return x + 1 if x.dtype is not torch.bool else ~x
+
+
+def _unary(rng: random.Random, x: torch.Tensor) -> torch.Tensor:
+    if x.dtype is torch.bool:
+        return rng.choice((torch.logical_not, lambda t: t.to(torch.float32), lambda t: t.to(torch.int64)))(x)
+    if not x.dtype.is_floating_point:
+        return rng.choice(
+            (torch.neg, torch.abs, torch.sign, lambda t: t.to(torch.float32), lambda t: t * 3, lambda t: t > 1)
+        )(x)
+    return rng.choice(
+        (
+            torch.exp, torch.tanh, torch.sigmoid, torch.relu, torch.neg, torch.abs, torch.sin, torch.cos, torch.erf,
+            torch.floor, torch.round, torch.trunc, torch.sign, torch.isnan, torch.square,
+            lambda t: torch.rsqrt(t.abs() + 0.5), lambda t: torch.log1p(t.abs()), lambda t: torch.sqrt(t.abs()),
+            lambda t: torch.clamp(t, -1, 1.5), lambda t: t.to(torch.bfloat16), lambda t: t.to(torch.float32),
+            lambda t: t.to(torch.float64), lambda t: t * 1.7 - 0.3, lambda t: t > 0.37, torch.nn.functional.gelu,
+            torch.nn.functional.silu, lambda t: t**2, lambda t: t**3, lambda t: (t.abs() + 0.1) ** 0.7,
+        )
+    )(x)  # fmt: skip
+
+
+def _binary(rng: random.Random, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    if x.dtype.is_floating_point and y.dtype.is_floating_point and rng.random() < 0.1:
+        return torch.atan2(x, y)
+    if not x.dtype.is_floating_point and not y.dtype.is_floating_point and rng.random() < 0.1:
+        return x ^ y
+    return rng.choice(
+        (
+            torch.add, torch.mul, torch.sub, torch.maximum, torch.minimum, torch.eq, torch.lt, torch.ge,
+            torch.logical_and, lambda a, b: torch.where(a > 0.37, a, b), lambda a, b: a / (b.abs() + 1),
+            lambda a, b: torch.add(a, b, alpha=2), lambda a, b: a + b * 0.5, torch.fmax,
+        )
+    )(x, y)  # fmt: skip
+
+
+def _view(rng: random.Random, x: torch.Tensor) -> torch.Tensor:
+    dims = list(range(x.dim()))
+    rng.shuffle(dims)
+    last = x.shape[-1] if x.dim() else 0
+    return rng.choice(
+        (
+            lambda: x.permute(dims),
+            lambda: x.reshape(-1),
+            lambda: x.reshape(*x.shape[:-1], last // 2, 2) if last and last % 2 == 0 else x.unsqueeze(0),
+            lambda: x.unsqueeze(rng.randint(0, x.dim())),
+            lambda: x.squeeze(),
+            lambda: x[..., 1:],
+            lambda: x[..., ::2],
+            lambda: x.select(rng.randrange(x.dim()), 0),
+            lambda: x.unsqueeze(0).expand(3, *x.shape),
+            lambda: x.flip(rng.randrange(x.dim())),
+            lambda: x.flatten(0, 1),
+            lambda: x.chunk(2, -1)[0],
+            lambda: x.transpose(0, -1).contiguous(),
+        )
+    )()
+
+
+def _reduce(rng: random.Random, x: torch.Tensor) -> torch.Tensor:
+    dim = rng.sample(range(x.dim()), rng.randint(1, x.dim())) if x.dim() else []
+    keep = rng.random() < 0.5
+    one = dim[0] if dim else 0
+    return rng.choice(
+        (
+            lambda: x.sum(dim, keepdim=keep),
+            lambda: x.float().mean(dim, keepdim=keep),
+            lambda: x.amax(dim, keepdim=keep),
+            lambda: x.amin(dim, keepdim=keep),
+            lambda: (x != 0).any(one, keepdim=keep),
+            lambda: (x != 0).all(one, keepdim=keep),
+            lambda: x.argmax(one, keepdim=keep),
+            lambda: x.float().argmin(one, keepdim=keep),
+            lambda: x.sum(),
+            lambda: x.float().var(dim, keepdim=keep, correction=0),
+            lambda: x.max(one, keepdim=keep).values,
+            lambda: x.float().prod(one, keepdim=keep),
+        )
+    )()
+
+
+def _normalize(rng: random.Random, x: torch.Tensor) -> torch.Tensor:
+    x = x.float()
+    return rng.choice(
+        (
+            lambda: torch.softmax(x, rng.randrange(x.dim())),
+            lambda: torch.log_softmax(x, -1),
+            lambda: torch.nn.functional.layer_norm(x, x.shape[-1:]),
+            lambda: x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-5),
+            lambda: x - x.mean(0, keepdim=True),
+            lambda: x / (x.abs().sum(-1, keepdim=True) + 1),
+        )
+    )()
+
+
+def _other(rng: random.Random, x: torch.Tensor, y: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+    return rng.choice(
+        (
+            lambda: torch.cat([x, y], 0),
+            lambda: torch.cat([x, x * 2, x + 1], -1),
+            lambda: torch.nn.functional.pad(x, (1, 2)),
+            lambda: torch.nn.functional.pad(x, (-1, 1, 0, 2), value=3),
+            lambda: x[index],
+            lambda: torch.index_select(x, 0, index.abs() % x.shape[0]),
+            lambda: torch.stack([x, x + 1], rng.randint(0, x.dim())),
+            lambda: torch.arange(x.shape[-1]) + x,
+            lambda: torch.tril(x.reshape(x.shape[0], -1)),
+            lambda: torch.slice_scatter(x, x[..., 1:] * 0 + 1, -1, 1),
+            lambda: x.clone().index_fill(0, index.abs() % x.shape[0], 2),
+            lambda: torch.full_like(x, 2) * x,
+            lambda: torch.nn.functional.linear(x.float(), torch.ones(5, x.shape[-1])),
+            lambda: torch.roll(x, 1, -1),
+        )
+    )()
