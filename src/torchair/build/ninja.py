@@ -119,18 +119,19 @@ def _script(build_folder: str, steps: Sequence[Step]) -> str:
         f"builddir = {_escaped(build_folder)}",
         "rule run",
         "  command = $call",
-        "  description = $out",
+        "  description = $number",
         "rule run_with_depfile",
         "  command = $call",
-        "  description = $out",
+        "  description = $number",
         "  depfile = $reads",
         "  deps = gcc",
     ]
-    for step in steps:
+    for number, step in enumerate(steps):
         rule = "run" if step.depfile is None else "run_with_depfile"
         also = " | " + " ".join(map(_escaped, step.also)) if step.also else ""
         lines.append(f"build {_escaped(step.output)}: {rule} {' '.join(map(_escaped, step.inputs))}{also}")
         lines.append(f"  call = {_one_line(shlex.join(step.command)).replace('$', '$$')}")
+        lines.append(f"  number = {number}")
         if step.depfile is not None:
             lines.append(f"  reads = {_one_line(step.depfile).replace('$', '$$')}")
     return "\n".join(lines) + "\n"
@@ -149,19 +150,20 @@ def _one_line(text: str) -> str:
 
 def _read(text: str, steps: Sequence[Step]) -> NinjaRun:
     """Take ninja's output apart: a line of its own for each step, then what the command wrote."""
-    outputs = {step.output for step in steps}
+    outputs = {str(number): step.output for number, step in enumerate(steps)}
     made, failed, shown = [], [], []
     for part in text.split(_MARK)[1:]:
         head, _, rest = part.partition("\n")
-        if head not in outputs:
+        output = outputs.get(head)
+        if output is None:
             continue
         if not rest.startswith("FAILED: "):
-            made.append(head)
+            made.append(output)
             shown.append(rest)
             continue
         _, _, rest = rest.partition("\n")  # FAILED: and the name
         _, _, rest = rest.partition("\n")  # the command
         rest = "\n".join(line for line in rest.splitlines() if not line.startswith("ninja: "))
-        failed.append(FailedStep(head, rest))
+        failed.append(FailedStep(output, rest))
         shown.append(rest)
     return NinjaRun(tuple(made), tuple(failed), "\n".join(filter(str.strip, shown)))
