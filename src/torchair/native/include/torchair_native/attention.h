@@ -49,20 +49,20 @@ TAIR_INLINE A bias_of(M mask) {
 }
 
 // to[m][j] = sum over d of x[m][d] * w[j * stride + d * depth_stride], whichever of the two strides of w is 1.
-template <class A, class T>
-TAIR_INLINE void strided_products(const A* x, int64_t ldx, int64_t m, const T* w, int64_t stride, int64_t depth_stride, int64_t depth,
+template <class A, class X, class T>
+TAIR_INLINE void strided_products(const X* x, int64_t ldx, int64_t m, const T* w, int64_t stride, int64_t depth_stride, int64_t depth,
                                   int64_t count, A* to, int64_t ldto) {
   if (stride == 1 && depth_stride != 1) {
-    dot_columns<A, T, A>(x, ldx, m, w, depth_stride, depth, count, to, ldto);
+    dot_columns<X, T, A>(x, ldx, m, w, depth_stride, depth, count, to, ldto);
   } else if (depth_stride == 1) {
-    dot_rows<A, T, A>(x, ldx, m, w, stride, depth, count, to, ldto);
+    dot_rows<X, T, A>(x, ldx, m, w, stride, depth, count, to, ldto);
   } else {
     for (int64_t j = 0; j < count; ++j) {
       T copy[attention_depth];
       for (int64_t d = 0; d < depth; ++d) {
         copy[d] = w[j * stride + d * depth_stride];
       }
-      dot_rows<A, T, A>(x, ldx, m, copy, depth, depth, 1, to + j, ldto);
+      dot_rows<X, T, A>(x, ldx, m, copy, depth, depth, 1, to + j, ldto);
     }
   }
 }
@@ -74,7 +74,7 @@ TAIR_INLINE void attend(const Attention<T, M>& call, int64_t batch, int64_t key_
   const T* keys = call.key.data + batch * call.key.strides[0] + key_head * call.key.strides[1];
   const T* values = call.value.data + batch * call.value.strides[0] + key_head * call.value.strides[1];
   const int64_t* mask_strides = call.mask.strides;
-  alignas(64) A queries[attention_rows * attention_depth];
+  alignas(64) T queries[attention_rows * attention_depth];
   alignas(64) A totals[attention_rows * attention_depth];
   alignas(64) A parts[attention_rows * attention_depth];
   alignas(64) A scores[attention_rows * attention_keys];
@@ -87,7 +87,7 @@ TAIR_INLINE void attend(const Attention<T, M>& call, int64_t batch, int64_t key_
     const int64_t* strides = call.query.strides;
     const T* from = call.query.data + batch * strides[0] + head * strides[1] + row * strides[2];
     for (int64_t d = 0; d < depth; ++d) {
-      queries[i * depth + d] = static_cast<A>(from[d * strides[3]]);
+      queries[i * depth + d] = from[d * strides[3]];
       totals[i * depth + d] = 0;
     }
     most[i] = lowest<A>;
@@ -100,8 +100,8 @@ TAIR_INLINE void attend(const Attention<T, M>& call, int64_t batch, int64_t key_
   for (int64_t begin = 0; begin < end; begin += attention_keys) {
     const int64_t count = end - begin < attention_keys ? end - begin : attention_keys;
     const int64_t key_stride = call.key.strides[2], value_stride = call.value.strides[2];
-    strided_products<A, T>(queries, depth, some, keys + begin * key_stride, key_stride, call.key.strides[3], depth, count, scores,
-                           attention_keys);
+    strided_products<A>(queries, depth, some, keys + begin * key_stride, key_stride, call.key.strides[3], depth, count, scores,
+                        attention_keys);
     A factors[attention_rows];  // from powers relative to the old maximum to those relative to the new one
     for (int64_t i = 0; i < some; ++i) {
       A* score = scores + i * attention_keys;
@@ -135,8 +135,8 @@ TAIR_INLINE void attend(const Attention<T, M>& call, int64_t batch, int64_t key_
       weights[i] = weights[i] * factors[i] + sum;
       most[i] = block_most;
     }
-    strided_products<A, T>(scores, attention_keys, some, values + begin * value_stride, call.value.strides[3], value_stride, count, depth,
-                           parts, depth);
+    strided_products<A>(scores, attention_keys, some, values + begin * value_stride, call.value.strides[3], value_stride, count, depth,
+                        parts, depth);
     for (int64_t i = 0; i < some; ++i) {
       for (int64_t d = 0; d < depth; ++d) {
         totals[i * depth + d] = totals[i * depth + d] * factors[i] + parts[i * depth + d];
