@@ -181,16 +181,17 @@ class Driver:
             self.env[node] = convert_wait(self, node)
         elif functionalized.matches(node):
             self.env[node] = functionalized.convert(self, node)
-        elif _torch_compat.is_with_effects(node.target):
+        elif _torch_compat.is_with_effects(node.target) and isinstance(node.args[1], OpOverload):
             self.env[node] = self._effectful(node)
         elif isinstance(node.target, OpOverload):
             self.env[node] = self.convert_overload(node, node.target, node.args, node.kwargs, val)
         else:
+            inner = f" around {node.args[1]}" if _torch_compat.is_with_effects(node.target) else ""
             self.refuse(
                 node,
                 Rejection(
-                    "it is a higher-order operator, which has no Ascend IR form",
-                    fix="Keep it out of the compiled region with a graph break.",
+                    f"it is a higher-order operator{inner}, which has no Ascend IR form",
+                    fix='Keep it out of the compiled region with a graph break, or compile with backend="npugraph_ex".',
                 ),
             )
             self.env[node] = _REFUSED
