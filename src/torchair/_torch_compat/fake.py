@@ -62,6 +62,7 @@ def quiet_fakes() -> Iterator[None]:
     names = (
         "torch._subclasses.fake_tensor",
         "torch._subclasses.functional_tensor",
+        "torch.fx.experimental.recording",
         "torch.fx.experimental.symbolic_shapes",
     )
     loggers = [logging.getLogger(name) for name in names]
