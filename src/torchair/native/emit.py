@@ -66,12 +66,14 @@ class _Block:
         names: Names of the expressions that are computed here.
         outer: Block around it.
         variables: Loop variables that the block, not the one around it, has.
+        may_be_skipped: The loop may have no iteration; nothing is read from memory before it that it would not read.
     """
 
     lines: list[str] = field(default_factory=list)
     names: dict[Expr, str] = field(default_factory=dict)
     outer: _Block | None = None
     variables: frozenset[sympy.Symbol] = frozenset()
+    may_be_skipped: bool = False
 
     def name_of(self, expr: Expr) -> str | None:
         found = self.names.get(expr)
@@ -162,6 +164,8 @@ class _Emitter:
         if expr.op == "variable":
             return str(expr.value)
         while block.outer is not None and block.variables.isdisjoint(expr.variables):
+            if block.may_be_skipped and expr.loads:
+                break
             block = block.outer
         if (known := block.name_of(expr)) is not None:
             return known
@@ -255,6 +259,15 @@ class _Emitter:
 
     # --- loops ---
 
+    def _unless_empty(self, sizes: Sequence[sympy.Expr], top: _Block) -> list[str]:
+        """The statements before all loops; when nothing is to be done, nothing is read."""
+        unknown = [size for size in sizes if not (size.is_Integer and size > 0)]
+        if not unknown or not top.lines:
+            return top.lines
+        first = _Block()
+        empty = " | ".join(f"({_plain(self._position(size, first))} == 0)" for size in unknown)
+        return [*first.lines, f"if ({empty}) return;", *top.lines]
+
     def _loop_nest(
         self, axes: Sequence[tuple[sympy.Symbol, sympy.Expr]], flat: str, block: _Block, *, single: bool = False
     ) -> list[str]:
@@ -302,7 +315,7 @@ class _Emitter:
             "}",
         ]
         shared = _plain(self._position(rows, top)) if by_rows else extent
-        lines += top.lines
+        lines += self._unless_empty([size for _, size in axes], top)
         lines.append(f"const tair::Range mine = tair::share({shared}, worker, workers, {1 if by_rows else 64});")
         if outer:
             first, end = ("mine.begin", "mine.end") if by_rows else ("0", _plain(self._position(rows, top)))
@@ -346,7 +359,7 @@ class _Emitter:
                 self._phase(inner, inner_axes, row)
         rows = _plain(self._position(product([size for _, size in row_axes]), top))
         return [
-            *top.lines,
+            *self._unless_empty([size for _, size in row_axes], top),
             f"const tair::Range mine = tair::share({rows}, worker, workers);",
             "for (int64_t row = mine.begin; row < mine.end; ++row) {",
             *_indented(row.lines),
@@ -355,7 +368,8 @@ class _Emitter:
 
     def _phase(self, members: Sequence[Member], axes: Sequence[tuple[sympy.Symbol, sympy.Expr]], row: _Block) -> None:
         """One loop over the inner indices."""
-        inner = _Block(outer=row, variables=frozenset(v for v, _ in axes))
+        skipped = not all(size.is_Integer and size > 0 for _, size in axes)
+        inner = _Block(outer=row, variables=frozenset(v for v, _ in axes), may_be_skipped=skipped)
         sums = [_Accumulator(self, m) for m in members if isinstance(m.operation, Reduce)]
         names = [self._new_name("i") for _ in axes]
         extents = [_plain(self._position(size, row)) for _, size in axes]
@@ -447,7 +461,7 @@ class _Emitter:
                 row.lines += self._column_phase(sums, inner_axes, last, loop_head, row)
         rows = _plain(self._position(product([size for _, size in outer]), top))
         return [
-            *top.lines,
+            *self._unless_empty([size for _, size in axes[:count]], top),
             f"const int64_t columns_per_row = ({extent} + {_COLUMNS - 1}) / {_COLUMNS};",
             f"const tair::Range mine = tair::share({_factor(rows)} * columns_per_row, worker, workers);",
             "for (int64_t unit = mine.begin; unit < mine.end; ++unit) {",
@@ -472,7 +486,9 @@ class _Emitter:
         names = [self._new_name("i") for _ in axes]
         extents = [_plain(self._position(size, row)) for _, size in axes]
         self._variables.update(zip((v for v, _ in axes), names, strict=True))
-        block = _Block(outer=row, variables=frozenset({last, _RESULTS, *(v for v, _ in axes)}))
+        skipped = not all(size.is_Integer and size > 0 for _, size in axes)
+        variables = frozenset({last, _RESULTS, *(v for v, _ in axes)})
+        block = _Block(outer=row, variables=variables, may_be_skipped=skipped)
         for a in sums:
             block.lines += a.step(self._emit(self._value(a.member), block), block)
         lines = [line for a in sums for line in a.array_declarations(_COLUMNS)]
@@ -523,7 +539,7 @@ class _Emitter:
                 block.lines.append(f"{place} = {self._results[p.out].value};")
         self._member_statements(group.members, block)
         return [
-            *top.lines,
+            *self._unless_empty([n], top),
             f"const tair::Range mine = tair::share({width}, worker, workers, {_COLUMNS});",
             *blocks,
             f"for (int64_t first = mine.begin; first < mine.end; first += {_COLUMNS}) {{",

@@ -112,6 +112,8 @@ def schedule(operations: Sequence[Operation], builder: Builder) -> list[Group]:
     """Put operations into groups, in an order in which each finds what it reads."""
     groups: list[Group] = []
     for operation in operations:
+        if any(size == 0 for size in _results(operation)):
+            continue
         candidate = _alone(operation, builder)
         first = _first_place(groups, candidate)
         for group in reversed(groups[first:]):
@@ -128,6 +130,11 @@ def schedule(operations: Sequence[Operation], builder: Builder) -> list[Group]:
             group.workers = 1
     _set_barriers(groups)
     return groups
+
+
+def _results(operation: Operation) -> Shape:
+    """Sizes of what an operation makes or writes."""
+    return operation.shape if isinstance(operation, Update) else operation.out.shape
 
 
 def _is_scattered(member: Member, builder: Builder) -> bool:

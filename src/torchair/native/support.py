@@ -270,10 +270,10 @@ class _SymbolInfo(ctypes.Structure):
     ]
 
 
-def _openmp_library(torch_cpu: Path) -> Path | None:
-    """The library whose threads torch uses, if it has the interface that GCC compiles OpenMP to."""
+def _openmp_library(user: Path) -> Path | None:
+    """The library whose threads a library uses, if it has the interface that GCC compiles OpenMP to."""
     try:
-        entry = ctypes.cast(ctypes.CDLL(str(torch_cpu)).GOMP_parallel, ctypes.c_void_p)
+        entry = ctypes.cast(ctypes.CDLL(str(user)).GOMP_parallel, ctypes.c_void_p)
         find_symbol = ctypes.CDLL(None).dladdr
     except (AttributeError, OSError):
         return None

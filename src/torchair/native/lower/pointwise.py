@@ -58,6 +58,8 @@ def pointwise(
     operands: Sequence[Any],
     formula: Callable[..., Expr],
     compute: torch.dtype | None = None,
+    *,
+    wide_numbers: bool = False,
 ) -> LoopValue:
     """The value of an element-by-element operator.
 
@@ -65,11 +67,14 @@ def pointwise(
         operands: Tensors (as nodes) and numbers.
         formula: Takes one element of each, in the dtype of the computation; its result is converted to the node's.
         compute: Into which dtype operands are converted; when omitted, what PyTorch promotes them to.
+        wide_numbers: Among 16-bit floats, numbers take part unrounded. As eager's CPU kernels do it, which differ.
     """
-    wanted = compute_dtype(compute or promoted(operands))
+    given = compute or promoted(operands)
+    wanted = compute_dtype(given)
     if wanted.is_complex:
         raise Unsupported("it computes in complex numbers")
-    return mixed(region, node, [(o, wanted) for o in operands], formula)
+    numbers = wanted if wide_numbers else given
+    return mixed(region, node, [(o, wanted if is_tensor(o) else numbers) for o in operands], formula)
 
 
 def operand_value(region: Region, node: fx.Node, shape: Sequence[sympy.Expr]) -> LoopValue:
@@ -181,7 +186,7 @@ def _binary(name: str, *, predicate: bool = False, real: bool = False) -> Callab
                 raise Unsupported("it takes the bits of floating-point numbers")
             return region.builder.op(name, a, b, dtype=torch.bool if predicate else a.dtype)
 
-        return pointwise(region, node, operands, formula, dtype if real else None)
+        return pointwise(region, node, operands, formula, dtype if real else None, wide_numbers=name in ("mul", "div"))
 
     return lower
 
@@ -313,13 +318,13 @@ def mixed(
     values = [(operand_value(region, o, shape) if is_tensor(o) else o, dtype) for o, dtype in operands]
     for v, dtype in values:
         if not isinstance(v, LoopValue):
-            number_expr(region, v, compute_dtype(dtype))
+            number_expr(region, v, dtype)
 
     def element(index: Sequence[sympy.Expr], mask: Expr | None) -> Expr:
         args = [
             builder.cast(broadcast_element(v, index, shape, mask), compute_dtype(dtype))
             if isinstance(v, LoopValue)
-            else number_expr(region, v, compute_dtype(dtype))
+            else builder.cast(number_expr(region, v, dtype), compute_dtype(dtype))
             for v, dtype in values
         ]
         return builder.cast(formula(*args), result.dtype)

@@ -105,6 +105,8 @@ def reshaped(region: Region, value: LoopValue, shape: Shape) -> LoopValue:
 def _view_strides(strides: Sequence[sympy.Expr], old: Shape, new: Shape) -> Shape | None:
     """Strides in which memory shows the new shape; None when no strides do."""
     found: list[sympy.Expr] = [sympy.S.Zero] * len(new)
+    if any(size == 0 for size in old):
+        return tuple(found)
     for to_new, to_old in _matching_groups(new, old):
         theirs = [d for d in to_old if old[d] != 1]
         step: sympy.Expr = sympy.S.One
@@ -122,6 +124,8 @@ def _view_strides(strides: Sequence[sympy.Expr], old: Shape, new: Shape) -> Shap
 
 def reshape_map(new: Shape, old: Shape) -> Callable[[Index], Index]:
     """Index of the new shape -> index of the old one."""
+    if any(size == 0 for size in old):  # no element is ever read
+        return lambda index: [sympy.S.Zero] * len(old)
     groups = _matching_groups(new, old)
 
     def index_map(index: Index) -> Index:

@@ -115,14 +115,7 @@ TAIR_INLINE void dot_block(const X* x, int64_t ldx, const W* w, int64_t ldw, int
     }
   }
   A totals[xs * ws];
-  if constexpr (xs * ws <= lanes<A>) {
-    sum_lanes<A, xs * ws>(&sums[0][0][0], totals);
-  } else {
-#pragma GCC unroll 16
-    for (int m = 0; m < xs; ++m) {
-      sum_lanes<A, ws>(sums[0][m], totals + m * ws);
-    }
-  }
+  sum_lanes<A, xs * ws>(&sums[0][0][0], totals);
 #pragma GCC unroll 16
   for (int m = 0; m < xs; ++m) {
 #pragma GCC unroll 8

@@ -188,14 +188,18 @@ TAIR_INLINE vec<A> gather_sums(const vec<A>* v) {
 }
 }  // namespace detail
 
-// The sums over the lanes of n vectors (a power of two, at most as many as lanes): to[i * step] = sum of v[i].
-// Cheaper than n sums: two thirds of the work is shared.
+// The sums over the lanes of n vectors (a power of two): to[i] = sum of v[i]. Cheaper than n sums: two thirds of the work is shared.
 template <class A, int n>
 TAIR_INLINE void sum_lanes(const vec<A>* v, A* to) {
-  const vec<A> sums = detail::gather_sums<A, n, lanes<A> / 2>(v);
+  if constexpr (n > lanes<A>) {
+    sum_lanes<A, n / 2>(v, to);
+    sum_lanes<A, n / 2>(v + n / 2, to + n / 2);
+  } else {
+    const vec<A> sums = detail::gather_sums<A, n, lanes<A> / 2>(v);
 #pragma GCC unroll 16
-  for (int i = 0; i < n; ++i) {
-    to[i] = sums[i * (lanes<A> / n)];
+    for (int i = 0; i < n; ++i) {
+      to[i] = sums[i * (lanes<A> / n)];
+    }
   }
 }
 
