@@ -85,7 +85,7 @@ def check_operator_with(op: Any, samples: Iterable[tuple[Sequence[Any], Mapping[
             found = agreement_of(overload, [o for o in seen.taken if not (o.call.unusual and o.problems)])
             converter = converter_row(overload, prototype, found.failures)
             kernel = kernel_row(overload, found.failures)
-            agreement = agreement_row(overload, found, len(seen.taken))
+            agreement = agreement_row(overload, found)
     return OperatorReport(str(overload._schema), (*rows, prototype, converter, kernel, agreement), seen.summary)
 
 

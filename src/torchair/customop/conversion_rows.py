@@ -159,7 +159,7 @@ def kernel_row(overload: OpOverload, failures: Sequence[Failure] = ()) -> Row:
     return Row(KERNEL, "missing", f"neither {name} nor the torch operator has a kernel on this machine", code)
 
 
-def agreement_row(overload: OpOverload, agreement: Agreement, seen_calls: int) -> Row:
+def agreement_row(overload: OpOverload, agreement: Agreement) -> Row:
     """Whether both modes give what eager mode gives."""
     left = [f for f in agreement.failures if not blames_converter(overload, f) and not blames_kernel(f)]
     if left:

@@ -34,14 +34,12 @@ class Observation:
     Attributes:
         call: The call.
         results: What it returned, flat.
-        written: Its tensor arguments afterwards, flat.
         problems: What differs from the promises of schema and fake kernel.
         faults: What is wrong with the kernel itself.
     """
 
     call: Call
     results: tuple[Any, ...]
-    written: tuple[torch.Tensor, ...]
     problems: tuple[Problem, ...]
     faults: tuple[str, ...] = ()
 
@@ -190,8 +188,7 @@ class _Runner:
             faults += self._changing(call, results)
             self._kept = self._kept or [(call, _clones(results))]
         problems = (*checked.problems, *_undeclared_memory(self.overload, checked.result, args, kwargs))
-        written = tuple(t for t in _torch_compat.flatten_call(args, kwargs)[0] if isinstance(t, torch.Tensor))
-        self.seen.taken.append(Observation(call, tuple(_clones(results)), written, problems, tuple(faults)))
+        self.seen.taken.append(Observation(call, tuple(_clones(results)), problems, tuple(faults)))
         return True
 
     def _unlike_plain(self, call: Call, results: list[Any], args: Any, kwargs: Any) -> Iterator[str]:
@@ -218,9 +215,9 @@ class _Runner:
         if torch.Tag.nondeterministic_seeded in self.overload.tags:
             return []
         again: list[list[Any]] = []
-        for filled in (True, True):
+        for _ in range(2):
             args, kwargs = call.real()
-            with _filled_memory() if filled else contextlib.nullcontext():
+            with _filled_memory():
                 try:
                     again.append(_clones(leaves(self.overload(*args, **kwargs))))
                 except Exception as e:  # noqa: BLE001
