@@ -444,23 +444,16 @@ class _RegionNodes:
     ) -> list[tuple[int, int | None, sympy.Symbol]]:
         """Where the values of symbols come from; adds arguments where no tensor tells."""
         found: dict[sympy.Symbol, tuple[int, int | None]] = {}
-        for i, node in enumerate(arguments):
-            for d, size in enumerate(node.meta["val"].shape):
-                if isinstance(size, torch.SymInt) and size.node.expr.is_Symbol:
-                    found.setdefault(size.node.expr, (i, d))
-        for node in self.partition.nodes:
+        for node in [*arguments, *(n for n in self.partition.nodes if n.op == "placeholder")]:
             value = node.meta.get("val")
-            if node.op != "placeholder":
-                continue
-            if isinstance(value, torch.SymInt) and value.node.expr in symbols - found.keys():
-                arguments.append(node)
-                found[value.node.expr] = (len(arguments) - 1, None)
-        for node in self.partition.nodes:
-            if node.op == "placeholder" and isinstance(node.meta.get("val"), torch.Tensor):
-                for d, size in enumerate(node.meta["val"].shape):
-                    if isinstance(size, torch.SymInt) and size.node.expr in symbols - found.keys():
-                        arguments.append(node)
-                        found[size.node.expr] = (len(arguments) - 1, d)
+            numbers: list[Any] = [*value.shape, *value.stride()] if isinstance(value, torch.Tensor) else [value]
+            for d, number in enumerate(numbers):
+                symbol = number.node.expr if isinstance(number, torch.SymInt) else None
+                if symbol not in symbols or symbol in found:
+                    continue
+                if node not in arguments:
+                    arguments.append(node)
+                found[symbol] = arguments.index(node), d if isinstance(value, torch.Tensor) else None
         missing = symbols - found.keys()
         assert not missing, f"nothing tells {missing}"
         return [(*found[s], s) for s in sorted(symbols, key=str)]

@@ -59,7 +59,8 @@ class NativeProgram:
 
     Attributes:
         inputs: One for each tensor argument.
-        symbols: What each argument tells: ``(argument, axis or None for its value, symbol)``.
+        symbols: What each argument tells: ``(argument, which of its sizes and then strides or None for its value,
+            symbol)``.
         outputs: What a call returns.
         written: Numbers of arguments that it writes.
     """
@@ -77,7 +78,9 @@ class NativeProgram:
 
     def __call__(self, *arguments: Any) -> list[torch.Tensor]:
         """Run, without a plan."""
-        values = [a if d is None else a.shape[d] for a, d in ((arguments[i], d) for i, d, _ in self.symbols)]
+        values = [
+            a if d is None else (*a.shape, *a.stride())[d] for a, d in ((arguments[i], d) for i, d, _ in self.symbols)
+        ]
         key = tuple(int(v) for v in values)
         bound = self._bound.get(key)
         if bound is None:
