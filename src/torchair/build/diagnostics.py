@@ -16,6 +16,8 @@ _REACHED = re.compile(
     r"(?:In file included from |\s+from )?(?P<file>[^:\n]+):(?P<line>\d+):(?:(?P<column>\d+):)?"
     r"(?:\s+(?:required from|recursively required|in .constexpr. expansion).*|[,:]?)$"
 )
+#: What gcc calls something that it has complained about already.
+_CONSEQUENCE = "<expression error>"
 _CLANG_REACHED = re.compile(r"in instantiation of|requested here")
 
 
@@ -53,7 +55,7 @@ def read_diagnostics(text: str) -> tuple[Diagnostic, ...]:
             if via is not None and _is_own(via["file"]):
                 reached = _place(via)
             continue
-        if match["kind"] not in ("error", "fatal error"):
+        if match["kind"] not in ("error", "fatal error") or (found and _CONSEQUENCE in match["text"]):
             continue
         following = _excerpt(lines[index + 1 :])
         if _is_own(match["file"]):

@@ -5,8 +5,10 @@ from __future__ import annotations
 import ctypes
 import importlib
 import importlib.util
+import re
 import sys
 import threading
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,7 +21,6 @@ from torchair.customop.project.layout import Project
 from torchair.customop.prototype_file import load_prototypes
 from torchair.errors import BuildError
 from torchair.ir import DType
-from torchair.logs import logger
 from torchair.opset.declarations import register_kernel
 from torchair.opset.prototype import Prototype
 from torchair.opset.torch_types import torch_dtype
@@ -80,12 +81,13 @@ def load_library(project: Project) -> None:
         raise BuildError("An operator project was built for another torch", why=why, fix=fix)
     made = project.library.stat().st_mtime
     if newer := [str(p.relative_to(project.root)) for p in project.cpp_sources if p.stat().st_mtime > made]:
-        logger.warning("%s is older than %s; build it again: %s", project.library, ", ".join(newer), fix)
+        warnings.warn(f"{project.library} is older than {', '.join(newer)}; build it again: {fix}", stacklevel=3)
     try:
         torch.ops.load_library(str(project.library))  # type: ignore[no-untyped-call]
         register = ctypes.CDLL(str(project.library)).torchair_register
     except (OSError, AttributeError) as error:
-        raise BuildError("A built operator library cannot be loaded", why=str(error), fix=fix) from error
+        why = [str(error), str(error.__cause__ or "")]
+        raise BuildError("A built operator library cannot be loaded", why=why, fix=_fix_of(why, fix)) from error
     register.restype = ctypes.c_char_p
     if problems := register(project.kernel_namespace.encode()).decode():
         raise BuildError(
@@ -94,6 +96,14 @@ def load_library(project: Project) -> None:
             fix=f"Correct them, then: {fix}",
             where=f"the project {project.root}",
         )
+
+
+def _fix_of(why: list[str], build: str) -> str:
+    """What to do about a library that cannot be loaded: a name that no source defines is not noticed before."""
+    missing = re.search(r"undefined symbol: (\S+)", "\n".join(why))
+    if missing is None:
+        return build
+    return f"Define {missing[1]} in a source of op_host or op_kernel, then: {build}"
 
 
 def _register_built(project: Project, prototypes: list[Prototype]) -> None:

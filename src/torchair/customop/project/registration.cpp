@@ -182,8 +182,10 @@ void make_known(const std::string& space, const std::string& op, Operator& entry
                  torch::dispatch(has_tensors ? c10::DispatchKey::CPU : c10::DispatchKey::CompositeExplicitAutograd,
                                  torch::CppFunction::makeFromBoxedFunctor(std::make_unique<Call>(op, &entry, schema))));
     entry.known_to_torch = true;
-  } catch (const std::exception& error) {
-    problems().push_back(entry.host_file + ": " + op + ": " + error.what());
+  } catch (const c10::Error& error) {
+    std::string text = error.what_without_backtrace();
+    text.erase(0, std::min(text.find_first_not_of(" \n"), text.size()));
+    problems().push_back(entry.host_file + ": " + op + ": " + text);
   }
 }
 
