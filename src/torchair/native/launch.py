@@ -50,5 +50,5 @@ def bound_launch(
         count=len(program.kernels),
         sizes=tuple(bound.sizes),
         pointers=tuple(pointer(kind, number) for kind, number in bound.pointers),
-        runner=support.run_program_address,
+        runner=support.run_paced_program_address,
     )

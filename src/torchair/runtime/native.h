@@ -23,8 +23,14 @@ struct FreshResult {
 };
 
 struct NativeRun {
-  // torchair_run_program of native/include/torchair_native/program.h; stages are opaque here.
-  using Runner = int64_t (*)(const void* stages, int64_t count, void* const* pointers, const int64_t* sizes, int64_t workers);
+  // What the runner learns of the times of a program: zero at first, and its own business.
+  struct alignas(8) Pace {
+    char bytes[64] = {};
+  };
+
+  // torchair_run_program_paced of native/include/torchair_native/program.h; stages are opaque here.
+  using Runner = int64_t (*)(const void* stages, int64_t count, void* const* pointers, const int64_t* sizes, int64_t workers,
+                             Pace* pace);
 
   struct Source {
     uint32_t slot;
@@ -42,6 +48,7 @@ struct NativeRun {
   uint32_t workspace;                                   // number of a source
   int64_t errors;                                       // bytes
   std::vector<std::string> messages;
+  Pace pace;
   std::vector<char*> bases;
   std::vector<void*> table;
 
@@ -70,7 +77,7 @@ struct NativeRun {
     for (size_t i = 0; i < pointers.size(); ++i) table[i] = bases[pointers[i].first] + pointers[i].second;
     auto* const flags = reinterpret_cast<int64_t*>(bases[workspace]);
     std::memset(flags, 0, static_cast<size_t>(errors));
-    runner(stages.data(), count, table.data(), sizes.data(), at::in_parallel_region() ? 1 : at::get_num_threads());
+    runner(stages.data(), count, table.data(), sizes.data(), at::in_parallel_region() ? 1 : at::get_num_threads(), &pace);
     for (const auto& source : sources) {
       if (!source.bumps) continue;
       auto* const tensor = slots.values[source.slot].toTensor().unsafeGetTensorImpl();

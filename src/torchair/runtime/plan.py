@@ -149,7 +149,7 @@ class Native:
         stages: The stages, as the runner takes them, and how many.
         sizes: The table of sizes.
         pointers: The table of pointers.
-        runner: Address of the C function that runs it.
+        runner: Address of the C function that runs it; see ``runtime/native.h``.
     """
 
     program: Callable[..., list[Any]]
