@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
+import torch
 from torch import fx
 
 __all__ = ["source_line"]
 
+#: Where PyTorch's own files are: a line there (of ``nn.Linear``, of ``torch.cond``) is not the user's.
+_PYTORCH = f"{Path(torch.__file__).parent}{os.sep}"
+
 
 def source_line(node: fx.Node) -> str:
-    """The user's line of a node: ``model.py:5, in forward: return torch.sin(x)``; empty where FX does not know it."""
+    """The user's line of a node: ``model.py:5, in forward: return torch.sin(x)``; empty where FX does not know it.
+
+    The innermost line outside PyTorch's files; the innermost of all where all are inside.
+    """
     trace = node.meta.get("stack_trace") or node.stack_trace
     if not trace:
         return ""
     lines = [line.strip() for line in trace.strip().splitlines() if line.strip() and set(line.strip()) - set("^~ ")]
-    for i in range(len(lines) - 1, -1, -1):
-        if lines[i].startswith("File "):
-            head = lines[i].removeprefix("File ").replace('"', "").replace(", line ", ":")
-            code = f": {lines[i + 1]}" if i + 1 < len(lines) else ""
-            return f"{head}{code}"
-    return ""
+    frames = [i for i, line in enumerate(lines) if line.startswith("File ")]
+    if not frames:
+        return ""
+    users = [i for i in frames if not lines[i].startswith(f'File "{_PYTORCH}')]
+    at = (users or frames)[-1]
+    head = lines[at].removeprefix("File ").replace('"', "").replace(", line ", ":")
+    return f"{head}: {lines[at + 1]}" if at + 1 < len(lines) and at + 1 not in frames else head
