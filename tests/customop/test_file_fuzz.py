@@ -166,7 +166,7 @@ def test_any_yaml(text) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1800)
+@pytest.mark.timeout(7200)
 @_LONG
 @given(_JSON_FILES)
 def test_any_json_long(text) -> None:
@@ -174,7 +174,7 @@ def test_any_json_long(text) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1800)
+@pytest.mark.timeout(7200)
 @_LONG
 @given(_YAML_FILES)
 def test_any_yaml_long(text) -> None:

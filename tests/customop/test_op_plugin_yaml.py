@@ -12,6 +12,7 @@ import pytest
 import torch
 from torch import Tensor
 
+import npugraph_ex
 import torchair
 from torchair.convert import converters
 from torchair.customop import YamlReport, load_op_plugin_yaml, load_prototypes, prototype_json
@@ -117,7 +118,7 @@ MODES = ("npu", "npugraph_ex")
 def backend(mode: str) -> Any:
     """A backend that compiles quickly."""
     if mode == "npugraph_ex":
-        return mode
+        return npugraph_ex.get_npu_backend()
     config = torchair.CompilerConfig()
     config.engine = "reference"
     return torchair.get_npu_backend(compiler_config=config)
@@ -642,7 +643,11 @@ MALFORMED: list[tuple[str, str, str]] = [
     ("output", "custom: [{func: f, gen_opapi: {out: x}}]", "no field is called 'out'; known are exec"),
     ("output field", "custom: [{func: f, gen_opapi: {out: {sizes: x}}}]", "'sizes'; did you mean 'size'?"),
     ("size", "custom: [{func: f, gen_opapi: {out: {size: [4]}}}]", "size is a text, not a list"),
-    ("size in braces", "custom:\n- {func: f, gen_opapi: {out: {size: {4, 5}}}}", "size is a text, not a mapping"),
+    (
+        "size in braces",
+        "custom:\n- {func: f, gen_opapi: {out: {size: {4, 5}}}}",
+        "size is a text, not a mapping; put '{...}' in quotes",
+    ),
     ("op_api", "custom: [{func: f, op_api: {a: b}}]", "op_api is a text or a list of texts, not a mapping"),
     ("all_version", "all_version: {a: b}", "all_version is a text or a list of texts, not a mapping"),
     ("control character", "custom: \x01", "characters are not allowed"),

@@ -175,7 +175,8 @@ class EntryReader:
 
     def _text(self, value: YamlValue, title: str) -> str | None:
         if not isinstance(value.data, str):
-            self.problems.append(f"line {value.line}: {title[:80]} is a text, not {_kind(value)}")
+            hint = "; put '{...}' in quotes" if isinstance(value.data, dict) else ""
+            self.problems.append(f"line {value.line}: {title[:80]} is a text, not {_kind(value)}{hint}")
             return None
         return value.data
 
