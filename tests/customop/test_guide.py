@@ -29,6 +29,12 @@ config.engine = "reference"  # compiles no C++
 for mode in (torchair.get_npu_backend(compiler_config=config), "npugraph_ex"):
     compiled = torch.compile(lambda x, y: torch.ops.mine.my_scale(x, y, 2.0), backend=mode, fullgraph=True)
     assert torch.equal(compiled(x, y), x * y * 2)
+for mode in (torchair.get_npu_backend(compiler_config=config), "npugraph_ex"):
+    state, y = torch.full((2, 3), 4.0), torch.ones(2, 3)
+    halved = torch.compile(lambda x, y: torch.ops.mine.halve(x, y) + x, backend=mode, fullgraph=True)(state, y)
+    assert torch.equal(state, torch.full((2, 3), 2.0)) and torch.equal(halved, torch.full((2, 3), 5.0))
+(found,) = [r for r in torchair.check_operator("mine::halve").rows if r.deliverable == "functionalization"]
+assert found.why == "written by hand, with mine.halve_functional.default", found
 """
 
 
