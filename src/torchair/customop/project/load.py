@@ -86,8 +86,8 @@ def load_library(project: Project) -> None:
         torch.ops.load_library(str(project.library))  # type: ignore[no-untyped-call]
         register = ctypes.CDLL(str(project.library)).torchair_register
     except (OSError, AttributeError) as error:
-        why = [str(error), str(error.__cause__ or "")]
-        raise BuildError("A built operator library cannot be loaded", why=why, fix=_fix_of(why, fix)) from error
+        said = [str(error), str(error.__cause__ or "")]
+        raise BuildError("A built operator library cannot be loaded", why=said, fix=_fix_of(said, fix)) from error
     register.restype = ctypes.c_char_p
     if problems := register(project.kernel_namespace.encode()).decode():
         raise BuildError(
@@ -98,9 +98,9 @@ def load_library(project: Project) -> None:
         )
 
 
-def _fix_of(why: list[str], build: str) -> str:
+def _fix_of(said: list[str], build: str) -> str:
     """What to do about a library that cannot be loaded: a name that no source defines is not noticed before."""
-    missing = re.search(r"undefined symbol: (\S+)", "\n".join(why))
+    missing = re.search(r"undefined symbol: (\S+)", "\n".join(said))
     if missing is None:
         return build
     return f"Define {missing[1]} in a source of op_host or op_kernel, then: {build}"

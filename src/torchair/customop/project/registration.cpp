@@ -182,8 +182,9 @@ void make_known(const std::string& space, const std::string& op, Operator& entry
                  torch::dispatch(has_tensors ? c10::DispatchKey::CPU : c10::DispatchKey::CompositeExplicitAutograd,
                                  torch::CppFunction::makeFromBoxedFunctor(std::make_unique<Call>(op, &entry, schema))));
     entry.known_to_torch = true;
-  } catch (const c10::Error& error) {
-    std::string text = error.what_without_backtrace();
+  } catch (const std::exception& error) {  // PyTorch's parser throws a class of its own
+    const auto* of_torch = dynamic_cast<const c10::Error*>(&error);
+    std::string text = of_torch ? of_torch->what_without_backtrace() : error.what();
     text.erase(0, std::min(text.find_first_not_of(" \n"), text.size()));
     problems().push_back(entry.host_file + ": " + op + ": " + text);
   }
