@@ -40,7 +40,7 @@ from torchair._torch_compat.dynamo import (
     recompile_reason,
     shared_wrapper,
 )
-from torchair._torch_compat.extension import extension_facts, extension_flags, kernel_flags
+from torchair._torch_compat.extension import extension_facts, extension_flags, kernel_flags, torch_version
 from torchair._torch_compat.fake import (
     detect_fake_mode,
     fake_calls,
@@ -229,6 +229,7 @@ __all__ = [
     "sympy_number",
     "trace_functional",
     "trace_pattern",
+    "torch_version",
     "traced_data_dependence",
     "without_alias_check",
     "wrapper_is_empty",

@@ -45,3 +45,9 @@ def extension_facts() -> list[str]:
     import sysconfig
 
     return [torch.__version__, str(torch.version.git_version), str(sysconfig.get_config_var("EXT_SUFFIX"))]
+
+
+def torch_version() -> tuple[int, int]:
+    """Major and minor version."""
+    major, minor = torch.__version__.split(".")[:2]
+    return int(major), int(minor)

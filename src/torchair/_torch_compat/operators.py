@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from torchair._torch_compat.calls import no_dispatch_modes
+from torchair._torch_compat.extension import torch_version
 from torchair._torch_compat.types import OpOverload, OpOverloadPacket
 
 __all__ = [
@@ -187,7 +188,7 @@ def positions_survive_writes() -> bool:
     2.6 may count from where the input begins in its storage although the new value begins at its start, and then runs
     the operator on other elements. 2.13 does not; versions between the two were not tried.
     """
-    return tuple(int(part) for part in torch.__version__.split(".")[:2]) >= (2, 13)
+    return torch_version() >= (2, 13)
 
 
 def is_run_and_save_rng_state(target: Any) -> bool:

@@ -11,6 +11,7 @@ from torch import fx
 
 from torchair._torch_compat.aot import disabled_autocast
 from torchair._torch_compat.calls import no_dispatch_modes
+from torchair._torch_compat.extension import torch_version
 from torchair._torch_compat.operators import is_auto_functionalized_v1, is_auto_functionalized_v2
 from torchair._torch_compat.symbols import known_true
 from torchair._torch_compat.tensors import storage_id
@@ -99,7 +100,7 @@ def _inductor_orders_writes() -> bool:
     2.6 does: ``z[1:].copy_(z[:-1].clone())`` on an argument goes wrong with ``torch.compile``. 2.13 does not; versions
     between the two were not tried.
     """
-    return tuple(int(part) for part in torch.__version__.split(".")[:2]) >= (2, 13)
+    return torch_version() >= (2, 13)
 
 
 def _take_out_copies(gm: fx.GraphModule) -> dict[int, int]:

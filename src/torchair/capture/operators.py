@@ -48,6 +48,22 @@ UNRELIABLE_STRIDES = frozenset(
         "aten::special_xlog1py",
         "aten::xlogy",
     }
+    | (
+        {
+            "aten::_fft_c2c",
+            "aten::_fft_c2r",
+            "aten::_fft_r2c",
+            "aten::complex",
+            "aten::index",
+            "aten::linalg_eig",
+            "aten::polar",
+            "aten::pow.Scalar",
+            "aten::replication_pad2d",
+            "aten::stack",
+        }
+        if _torch_compat.torch_version() < (2, 7)
+        else set()
+    )
 )
 
 #: Copies, whose ``out=`` overloads are generated: into a buffer they are ``copy_``.
