@@ -8,6 +8,7 @@ __all__ = [
     "extension_facts",
     "extension_flags",
     "kernel_flags",
+    "torch_version",
 ]
 
 
