@@ -67,6 +67,7 @@ def python_decompositions(instead: Mapping[Any, Callable[[Any], Any] | None]) ->
     """
     composite, autograd = _DECOMPOSING_KEYS
     saved = {op: op.py_kernels for op in instead if has_python_decomposition(op)}
+    _replaced_kernels.append(saved)
     try:
         for op, kernels in saved.items():
             op.py_kernels = {key: kernel for key, kernel in kernels.items() if key not in (composite, autograd)}
@@ -75,9 +76,31 @@ def python_decompositions(instead: Mapping[Any, Callable[[Any], Any] | None]) ->
             op._dispatch_cache.clear()
         yield
     finally:
+        _replaced_kernels.pop()
         for op, kernels in saved.items():
             op.py_kernels = kernels
             op._dispatch_cache.clear()
+
+
+#: Kernels that :func:`python_decompositions` has replaced, a dict for each call that goes on.
+_replaced_kernels: list[dict[Any, Any]] = []
+
+
+@contextlib.contextmanager
+def own_python_kernels() -> Iterator[None]:
+    """PyTorch's kernels, also inside :func:`python_decompositions`.
+
+    For what looks them up once and for all: Inductor's table of decompositions, when it is imported.
+    """
+    current = {op: op.py_kernels for saved in _replaced_kernels for op in saved}
+    for saved in reversed(_replaced_kernels):
+        for op, kernels in saved.items():
+            op.py_kernels = kernels
+    try:
+        yield
+    finally:
+        for op, kernels in current.items():
+            op.py_kernels = kernels
 
 
 def outputs_made_from_inputs() -> frozenset[int]:

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import fx
 
+from torchair._torch_compat.aot import own_python_kernels
 from torchair._torch_compat.calls import no_dispatch_modes
 
 __all__ = [
@@ -58,7 +59,8 @@ def inductor_settings(**settings: Any) -> Iterator[None]:
 
 def inductor_decompositions() -> Mapping[Any, Callable[..., Any]]:
     """Inductor's table of decompositions; depends on its configuration."""
-    from torch._inductor.decomposition import select_decomp_table
+    with own_python_kernels():
+        from torch._inductor.decomposition import select_decomp_table
 
     return select_decomp_table()
 

@@ -81,18 +81,19 @@ class TracedGraph:
         return self.outputs == tuple(Output("result", i) for i in range(len(results)))
 
 
-def trace_graph(graph: Graph, inputs: Sequence[Any], fake_mode: Any) -> TracedGraph:
+def trace_graph(graph: Graph, inputs: Sequence[Any], fake_mode: Any, engine: str) -> TracedGraph:
     """Trace a graph.
 
     Args:
+        engine: Whose errors it raises.
         inputs: A fake tensor or symbolic number for each graph input; their symbols need not be those of the graph.
 
     Raises:
         MissingKernelError: Nothing computes a node.
-        UnsupportedGraphError: A size or a layout comes up that Inductor cannot take.
+        UnsupportedGraphError: A size or a layout comes up that the engine cannot take.
         EngineCompileError: A node could not be traced.
     """
-    tracer = _Tracer(graph)
+    tracer = _Tracer(graph, engine)
     decompositions = strict_indices(_torch_compat.inductor_decompositions())
     arguments = tracer.arguments(inputs, fake_mode)
     module, after = _torch_compat.trace_functional(tracer.run, arguments, fake_mode, decompositions)
@@ -106,8 +107,9 @@ def trace_graph(graph: Graph, inputs: Sequence[Any], fake_mode: Any) -> TracedGr
 class _Tracer:
     """Runs the nodes of a graph once, under the tracing modes."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, engine: str) -> None:
         self.graph = graph
+        self.engine = engine
         self.bind = SymbolBinder(graph)
         self.nodes = [n for n in graph if not _is_host_arithmetic(n)]
         self.evaluators: dict[Node, Evaluator | OpaqueOp] = {n: _evaluator(n) for n in self.nodes}
@@ -216,7 +218,7 @@ class _Tracer:
         except TorchAirError:
             raise
         except Exception as e:
-            raise _not_traced(node, e) from e
+            raise _not_traced(self.engine, node, e) from e
         if len(results) != len(node.outputs):
             raise EngineCompileError(
                 "An operator returned another number of results than its prototype has",
@@ -226,7 +228,7 @@ class _Tracer:
             )
         for value, result in zip(node.outputs, results, strict=True):
             if isinstance(result, torch.Tensor) and result.layout is not torch.strided:
-                raise _unsupported(node, f"a result of it is {str(result.layout).removeprefix('torch.')}")
+                raise _unsupported(self.engine, node, f"a result of it is {str(result.layout).removeprefix('torch.')}")
             self.env[value] = result
 
     def _counts_from_storage(self, node: Node, flat: Sequence[Any]) -> bool:
@@ -334,16 +336,16 @@ def _content_tensor(type: TensorType, bindings: Mapping[str, Any]) -> torch.Tens
     return torch.stack(numbers) if numbers else torch.empty(0, dtype=torch_dtype(type.dtype), device=type.device)
 
 
-def _unsupported(node: Node, reason: str) -> UnsupportedGraphError:
+def _unsupported(engine: str, node: Node, reason: str) -> UnsupportedGraphError:
     return UnsupportedGraphError(
-        "The inductor engine cannot run a graph", why=[describe(node), reason], fix=FIX, where=node.origin.source
+        f"The {engine} engine cannot run a graph", why=[describe(node), reason], fix=FIX, where=node.origin.source
     )
 
 
-def _not_traced(node: Node, error: Exception) -> TorchAirError:
+def _not_traced(engine: str, node: Node, error: Exception) -> TorchAirError:
     why = [describe(node), f"{type(error).__name__}: {error}"]
     if _torch_compat.traced_data_dependence(error):
-        return _unsupported(node, why[1])
+        return _unsupported(engine, node, why[1])
     return EngineCompileError(
-        "The inductor engine failed to trace an operator", why=why, fix=FIX, where=node.origin.source
+        f"The {engine} engine failed to trace an operator", why=why, fix=FIX, where=node.origin.source
     )

@@ -46,7 +46,7 @@ class TracedExecutable(abc.ABC):
         # Backward graphs may be compiled outside Dynamo, in autograd's thread.
         with _torch_compat.compile_lock(), _torch_compat.inductor_settings(**settings):
             try:
-                traced = trace_graph(graph, inputs, fake_mode)
+                traced = trace_graph(graph, inputs, fake_mode, self.engine)
                 self._custom = self._custom_operators(traced.module)
                 run, owner = self._compiled(traced, fake_mode)
             except TorchAirError:
