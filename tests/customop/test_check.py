@@ -426,6 +426,16 @@ def test_a_sample_is_tried_at_other_sizes_and_strides() -> None:
 define("check_fixed(Tensor x) -> Tensor", lambda x: x + 1, lambda x: x.new_empty(2, 3))
 
 
+def test_a_sample_that_is_not_contiguous() -> None:
+    """Graphs for symbolic sizes are called with tensors like those that they were compiled for."""
+    report = torchair.check_operator(ops.check_doubled, numbers(3, 4).t())
+    assert report.ok, report
+    assert "with symbolic sizes" in row(report, "agreement of the modes").why
+
+
+define("check_doubled(Tensor x) -> Tensor", lambda x: x.contiguous() * 2, lambda x: x.new_empty(x.shape))
+
+
 def test_arguments_keep_their_memory_and_views() -> None:
     base = numbers(4, 3)
     before = base.clone()

@@ -101,7 +101,8 @@ class SymbolicGraph:
         """Run it with a call at other sizes, and compare with eager mode."""
         if self.error is not None:
             return Comparison(error=self.error, mode=self.mode)
-        flat, rebuild = _torch_compat.flatten_call(*call.real())
+        # The graph was compiled for tensors as the call describes them; the user's own may lie otherwise in memory.
+        flat, rebuild = _torch_compat.flatten_call(*call.replacing(lambda spec: spec).real())
 
         def graph(values: list[Any]) -> Any:
             return self._compiled(*(values[i] for i in self._positions))
