@@ -74,7 +74,7 @@ INT_LIST = Row("", None, [[1, 2], (3,), [], None], ["12", [1, "2"], 1, [1.0], {1
 
 GE_MODE = [
     choice("mode", "max-autotune", "max-autotune", "reduce-overhead", "npugraph_ex"),
-    choice("engine", "auto", "auto", "reference", "inductor"),
+    choice("engine", "auto", "auto", "reference", "inductor", "native"),
     function("post_grad_custom_pre_pass"),
     function("post_grad_custom_post_pass"),
     choice("debug.graph_dump.type", None, "txt", "pbtxt", "py"),

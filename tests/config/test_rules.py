@@ -71,7 +71,7 @@ FULL_TEXTS = [
         An option was given a value that it does not accept [TA101] ERR03005
           why:
             config.engine = 'inducter'
-            allowed: 'auto', 'reference', 'inductor' (more from the entry-point group 'torchair.engines')
+            allowed: 'auto', 'reference', 'inductor', 'native' (more from the entry-point group 'torchair.engines')
           fix:
             did you mean 'inductor'?""",
     ),
@@ -262,8 +262,8 @@ def test_an_engine_of_an_installed_package_is_accepted(monkeypatch):
     config = CompilerConfig()
     config.engine = "mine"
     assert config.engine == "mine"
-    assert config.engine.optional == ["auto", "reference", "inductor", "mine"]
-    with pytest.raises(ConfigValueError, match="allowed: 'auto', 'reference', 'inductor', 'mine'"):
+    assert config.engine.optional == ["auto", "reference", "inductor", "native", "mine"]
+    with pytest.raises(ConfigValueError, match="allowed: 'auto', 'reference', 'inductor', 'native', 'mine'"):
         config.engine = "other"
 
 

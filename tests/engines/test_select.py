@@ -49,7 +49,7 @@ def warnings(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_names() -> None:
-    assert engine_names()[:2] == ("reference", "inductor")
+    assert engine_names()[:3] == ("reference", "inductor", "native")
     assert isinstance(select_engine("reference"), ReferenceEngine)
     assert isinstance(select_engine("inductor"), InductorEngine)
 
@@ -60,7 +60,7 @@ def test_an_unknown_name() -> None:
     assert str(caught.value) == (
         "There is no engine of that name [TA401]\n"
         "  why:\n"
-        "    config.engine is 'fast'; known: auto, reference, inductor\n"
+        "    config.engine is 'fast'; known: auto, reference, inductor, native\n"
         "  fix:\n"
         '    config.engine = "auto"'
     )
@@ -143,7 +143,7 @@ def test_engines_of_other_packages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(select, "entry_points", lambda group: [_EntryPoint()] if group == "torchair.engines" else [])
     engine: Engine = select_engine("third")
     assert isinstance(engine, _ThirdParty)
-    assert engine_names() == ("reference", "inductor", "third")
+    assert engine_names() == ("reference", "inductor", "native", "third")
     executable, name = compile_on("third", read(_ADD), OPTIONS)
     assert name == "third"
     assert executable(torch.ones(2))[0].tolist() == [2, 2]
