@@ -31,6 +31,7 @@ def test_nothing_set():
     assert Environment() == Environment(
         cache_home=None,
         cxx="",
+        max_jobs=None,
         native_log_level=logging.ERROR,
         compile_debug=False,
         local_world_size=None,
@@ -45,6 +46,7 @@ def test_everything_set():
     environment = read(
         TORCHAIR_CACHE_HOME="/cache",
         CXX="ccache clang++ ",
+        MAX_JOBS="3",
         TNG_LOG_LEVEL="1",
         TORCH_COMPILE_DEBUG="1",
         LOCAL_WORLD_SIZE="8",
@@ -56,6 +58,7 @@ def test_everything_set():
     assert environment == Environment(
         cache_home="/cache",
         cxx="ccache clang++",
+        max_jobs=3,
         native_log_level=logging.INFO,
         compile_debug=True,
         local_world_size=8,

@@ -97,7 +97,7 @@ def test_an_engine_that_does_not_exist() -> None:
         """\
 There is no engine of that name [TA401]
   why:
-    config.engine is 'fast'; known: auto, reference, inductor, native, native
+    config.engine is 'fast'; known: auto, reference, inductor, native
   fix:
     config.engine = "auto\"""",
     )

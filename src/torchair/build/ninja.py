@@ -7,7 +7,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -74,7 +74,7 @@ def find_ninja() -> str | Rejection:
 
 
 def run_ninja(
-    ninja: str, folder: Path, build_folder: str, steps: Sequence[Step], *, environ: Mapping[str, str] | None = None
+    ninja: str, folder: Path, build_folder: str, steps: Sequence[Step], *, jobs: int | None = None
 ) -> NinjaRun:
     """Make what is not up to date.
 
@@ -82,7 +82,7 @@ def run_ninja(
         ninja: The program.
         folder: Where it runs.
         build_folder: For its own files, below ``folder``; exists.
-        environ: Environment of the commands; by default this process's, with messages in English.
+        jobs: How many commands run at a time; by default one for each core.
 
     Raises:
         BuildError: A path cannot be written into ninja's file, or ninja itself fails.
@@ -91,12 +91,11 @@ def run_ninja(
     text = _script(build_folder, steps)
     if not script.is_file() or script.read_text(encoding="utf-8") != text:
         script.write_text(text, encoding="utf-8")
-    call = [ninja, "-f", f"{build_folder}/build.ninja", "-k", "0", "-j", str(_jobs())]
-    settings = dict(os.environ if environ is None else environ)
-    settings |= {"LC_ALL": "C", "NINJA_STATUS": _MARK}
-    settings.pop("GCC_COLORS", None)
+    # Messages in English and without colors, since they are read.
+    call = ["env", "-u", "GCC_COLORS", "LC_ALL=C", f"NINJA_STATUS={_MARK}"]
+    call += [ninja, "-f", f"{build_folder}/build.ninja", "-k", "0", "-j", str(jobs or len(os.sched_getaffinity(0)))]
     ran = subprocess.run(
-        call, cwd=folder, env=settings, capture_output=True, text=True, encoding="utf-8", errors="replace", check=False
+        call, cwd=folder, capture_output=True, text=True, encoding="utf-8", errors="replace", check=False
     )
     result = _read(ran.stdout, steps)
     if ran.returncode != 0 and not result.failed:
@@ -106,12 +105,6 @@ def run_ninja(
             fix=f"Remove the folder {script.parent} and build again.",
         )
     return result
-
-
-def _jobs() -> int:
-    """As many as torch would run: ``MAX_JOBS``, or one for each core."""
-    chosen = os.environ.get("MAX_JOBS", "")
-    return max(1, int(chosen)) if chosen.isdecimal() else len(os.sched_getaffinity(0))
 
 
 def _script(build_folder: str, steps: Sequence[Step]) -> str:

@@ -34,6 +34,7 @@ class Environment:
     Attributes:
         cache_home: Directory of compile caches (``TORCHAIR_CACHE_HOME``); None where it is not set.
         cxx: The C++ compiler (``CXX``); empty where it is not set.
+        max_jobs: Compilers that run at a time (``MAX_JOBS``, as PyTorch reads it); None where it is no positive number.
         native_log_level: Level of the lines below Python (``TNG_LOG_LEVEL``), as ``logging`` numbers it.
         compile_debug: Whether debug information is written (``TORCH_COMPILE_DEBUG=1``).
         local_world_size: Processes on this node (``LOCAL_WORLD_SIZE``); None where it is missing or no positive number.
@@ -46,6 +47,7 @@ class Environment:
 
     cache_home: str | None = None
     cxx: str = ""
+    max_jobs: int | None = None
     native_log_level: int = logging.ERROR
     compile_debug: bool = False
     local_world_size: int | None = None
@@ -66,6 +68,7 @@ class Environment:
         return cls(
             cache_home=source.get("TORCHAIR_CACHE_HOME") or None,
             cxx=source.get("CXX", "").strip(),
+            max_jobs=_positive(source.get("MAX_JOBS")),
             native_log_level=_native_log_level(source.get("TNG_LOG_LEVEL"), debug=debug),
             compile_debug=debug,
             local_world_size=_positive(source.get("LOCAL_WORLD_SIZE")),

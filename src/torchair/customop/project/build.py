@@ -126,7 +126,7 @@ def _build(project: Project, compiler: Compiler, ninja: str, started: float) -> 
     library = project.library.relative_to(project.root).as_posix()
     inputs = (*objects, str(registration))
     steps.append(Step(library, inputs, (*compiler.command, "-shared", "-o", library, *inputs, *_link_flags(compiler))))
-    ran = run_ninja(ninja, project.root, "build", steps)
+    ran = run_ninja(ninja, project.root, "build", steps, jobs=Environment.read().max_jobs)
     log = project.build_folder / "build.log"
     log.write_text(ran.text, encoding="utf-8")
     if ran.failed:
