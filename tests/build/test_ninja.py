@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 from pathlib import Path
@@ -10,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.errors.texts import raised
-from torchair.build import FailedStep, Step, find_ninja, ninja, run_ninja
+from torchair.build import FailedStep, Step, find_ninja, run_ninja
 from torchair.errors import BuildError, Rejection
 
 
@@ -81,9 +80,3 @@ def test_ninja_itself_fails(program: str, folder: Path) -> None:
 def test_without_ninja(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "which", lambda name, path=None: None)
     assert find_ninja() == Rejection("ninja is not installed", "pip install ninja")
-
-
-@pytest.mark.parametrize(("chosen", "expected"), [("3", 3), ("many", None), ("0", 1)])
-def test_the_number_of_jobs(chosen: str, expected: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MAX_JOBS", chosen)
-    assert ninja._jobs() == (expected or len(os.sched_getaffinity(0)))

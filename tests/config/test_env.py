@@ -107,6 +107,7 @@ def test_a_bad_native_log_level_is_error_with_one_warning(text):
 @pytest.mark.parametrize("text", ["", "0", "-1", "x", "1.5", " 1", "\u0661", "9" * 5000])
 def test_a_bad_world_size_counts_as_missing(text):
     assert read(LOCAL_WORLD_SIZE=text).local_world_size is None
+    assert read(MAX_JOBS=text).max_jobs is None
 
 
 @pytest.mark.parametrize("text", ["0", "", "true", "yes"])
