@@ -7,7 +7,6 @@ quick.
 from __future__ import annotations
 
 import importlib
-import importlib.util
 from typing import Any
 
 import click
@@ -31,10 +30,10 @@ class _LazyGroup(click.Group):
     """A group whose commands are imported when they are asked for."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return [name for name, module in _OP_COMMANDS.items() if importlib.util.find_spec(module)]
+        return list(_OP_COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in self.list_commands(ctx):
+        if cmd_name not in _OP_COMMANDS:
             return None
         module = importlib.import_module(_OP_COMMANDS[cmd_name])
         command: click.Command = module.command

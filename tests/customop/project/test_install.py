@@ -48,7 +48,9 @@ def unpacked(wheel: Path, folder: Path) -> list[str]:
 
 def use(path: Path) -> str:
     environ = {**os.environ, "PYTHONPATH": str(path)}
-    ran = subprocess.run([sys.executable, "-c", USE], capture_output=True, text=True, env=environ, cwd=path, check=False)
+    ran = subprocess.run(
+        [sys.executable, "-c", USE], capture_output=True, text=True, env=environ, cwd=path, check=False
+    )
     assert ran.returncode == 0, ran.stderr
     return ran.stdout.strip()
 
