@@ -93,6 +93,7 @@ class _Emitter:
         self._checks = False
         self._written = group.writes.keys()
         self._results: dict[Buffer, Expr] = {}  # results of reductions and products, as variables
+        self._fits: dict[Expr | None, str] = {}  # of a checked index: the variable that says whether it is in range
         self._memos: dict[object, dict[Expr, Expr]] = {}
 
     def kernel(self) -> Kernel:
@@ -186,17 +187,17 @@ class _Emitter:
             return _plain(self._position(expr.value, block))
         args = [self._emit(a, block) for a in expr.args]
         if expr.op in ("checked", "checked_wrapped"):
-            return self._checked(expr.op, args, block)
+            return self._checked(expr, args, block)
         return operation_text(expr, args)
 
-    def _checked(self, kind: str, args: Sequence[str], block: _Block) -> str:
+    def _checked(self, expr: Expr, args: Sequence[str], block: _Block) -> str:
         self._checks = True
         index, size = args[:2]
-        if kind == "checked_wrapped":
+        if expr.op == "checked_wrapped":
             wrapped = self._new_name()
             block.lines.append(f"const int64_t {wrapped} = {index} < 0 ? {index} + {size} : {index};")
             index = wrapped
-        fits = self._new_name()
+        fits = self._fits[expr] = self._new_name()
         block.lines.append(f"const bool {fits} = ({index} >= 0) & ({index} < {size});")
         block.lines.append(f"bad |= !{fits}{f' & {args[2]}' if len(args) > 2 else ''};")
         return f"{fits} ? {index} : 0"
@@ -254,8 +255,11 @@ class _Emitter:
     def _store(self, member: Member, value: str, block: _Block) -> str:
         place = f"{self._pointer(member.out)}[{_plain(self._position(member.offset, block))}]"
         if isinstance(member.operation, Update) and member.operation.accumulate:
-            return f"{place} = {_sum_text(member.out.dtype, place, value)};"
-        return f"{place} = {value};"
+            value = _sum_text(member.out.dtype, place, value)
+        # Nothing is written for an index out of range.
+        checks = [self._builder.indirect.get(s) for s in sorted(member.offset.free_symbols, key=str)]
+        fits = " & ".join(self._fits[c] for c in checks if c in self._fits)
+        return f"if ({fits}) {place} = {value};" if fits else f"{place} = {value};"
 
     # --- loops ---
 
@@ -622,7 +626,7 @@ class _Emitter:
                 memo: dict[Expr, Expr] = {}
                 for m in members:
                     m.value = self._builder.rewrite(m.value, zero, memo=memo)
-                    m.offset = m.offset.xreplace(zero)
+                    m.offset = self._builder.rewrite_position(m.offset, zero, memo)
                 found[d : d + 2] = [(inner, found[d][1] * size)]
             d -= 1
         return found

@@ -201,11 +201,7 @@ class Builder:
         done: dict[Expr, Expr] = {} if memo is None else memo
 
         def position(old: sympy.Expr) -> sympy.Expr:
-            changes: dict[Any, Any] = dict(positions)
-            for symbol in old.free_symbols:
-                if symbol in self.indirect:
-                    changes[symbol] = self.symbol(visit(self.indirect[symbol]))
-            return old.xreplace({k: v for k, v in changes.items() if k in old.free_symbols})
+            return self._rewrite_position(old, positions, visit)
 
         def visit(old: Expr) -> Expr:
             if old in done:
@@ -228,6 +224,21 @@ class Builder:
             return new
 
         return visit(expr)
+
+    def rewrite_position(
+        self, position: sympy.Expr, positions: Mapping[sympy.Symbol, sympy.Expr], memo: dict[Expr, Expr] | None = None
+    ) -> sympy.Expr:
+        """A position with other loop variables, also in the values that its indirect symbols stand for."""
+        return self._rewrite_position(position, positions, lambda e: self.rewrite(e, positions, memo=memo))
+
+    def _rewrite_position(
+        self, old: sympy.Expr, positions: Mapping[sympy.Symbol, sympy.Expr], visit: Callable[[Expr], Expr]
+    ) -> sympy.Expr:
+        changes: dict[Any, Any] = dict(positions)
+        for symbol in old.free_symbols:
+            if symbol in self.indirect:
+                changes[symbol] = self.symbol(visit(self.indirect[symbol]))
+        return old.xreplace({k: v for k, v in changes.items() if k in old.free_symbols})
 
 
 #: Operations that cost many additions.

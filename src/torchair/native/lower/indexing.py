@@ -16,7 +16,7 @@ from torchair.native.lower.views import normal_dim
 from torchair.native.operations import Shape
 from torchair.native.region import LoopValue, Region, Unsupported, sympy_shape
 
-__all__ = ["checked", "index_parts"]
+__all__ = ["checked", "index_parts", "indexed", "integer_index", "require_elements"]
 
 aten = torch.ops.aten
 
@@ -32,6 +32,16 @@ def checked(region: Region, index: Expr, size: sympy.Expr, mask: Expr | None, *,
     extent = builder.index(size)
     args = [builder.cast(index, torch.int64), extent, *([mask] if mask is not None else [])]
     return builder.symbol(builder.op("checked_wrapped" if wraps else "checked", *args, dtype=torch.int64))
+
+
+def require_elements(size: sympy.Expr) -> None:
+    """An index out of range reads element 0, so there must be one.
+
+    Raises:
+        Unsupported: There may be none.
+    """
+    if size.is_positive is not True:
+        raise Unsupported("it indexes an axis that has, or may have, no element")
 
 
 def integer_index(value: LoopValue) -> LoopValue:
@@ -55,6 +65,8 @@ def index_parts(
     given = [d for d, v in enumerate(values) if v is not None]
     if not given:
         raise Unsupported("it has no index")
+    for d in given:
+        require_elements(shape[d])
     sizes: Any = torch.broadcast_shapes(  # type: ignore[no-untyped-call]
         *(i.meta["val"].shape for i in indices if i is not None)
     )
@@ -114,6 +126,7 @@ def _gathered(node: fx.Node, value: LoopValue, indices: Sequence[LoopValue], ele
 def _embedding(region: Region, node: fx.Node) -> LoopValue:
     given = arguments(node)
     weight, indices = region.value(given["weight"]), integer_index(region.value(given["indices"]))
+    require_elements(weight.shape[0])
     weight = _in_memory(region, node, weight)
 
     def element(index: Sequence[sympy.Expr], mask: Expr | None) -> Expr:
@@ -130,6 +143,7 @@ def _index_select(region: Region, node: fx.Node) -> LoopValue:
     if not value.shape:
         raise Unsupported("its operand has no axis")
     dim = normal_dim(node.args[1], len(value.shape))  # type: ignore[arg-type]
+    require_elements(value.shape[dim])
     value = _in_memory(region, node, value)
 
     def element(index: Sequence[sympy.Expr], mask: Expr | None) -> Expr:
@@ -146,6 +160,7 @@ def _gather(region: Region, node: fx.Node) -> LoopValue:
     if not value.shape or not indices.shape:
         raise Unsupported("an operand has no axis")
     dim = normal_dim(node.args[1], len(value.shape))  # type: ignore[arg-type]
+    require_elements(value.shape[dim])
     value = _in_memory(region, node, value)
 
     def element(index: Sequence[sympy.Expr], mask: Expr | None) -> Expr:

@@ -127,7 +127,7 @@ def _function(
                 return x
             if name == "relu":
                 zero = region.builder.constant(0, x.dtype)
-                return region.builder.op("max", x, zero, dtype=x.dtype)
+                return region.builder.op("max", zero, x, dtype=x.dtype)  # of equal ones the second: -0.0 stays
             if name == "neg" and x.dtype is torch.bool:
                 raise Unsupported("it negates a bool")
             return region.builder.op(name, x, dtype=out)
@@ -256,6 +256,8 @@ def _pow(region: Region, node: fx.Node) -> LoopValue:
         simple = {2.0: lambda: op("mul", a, a), 3.0: lambda: op("mul", op("mul", a, a), a), 0.5: lambda: op("sqrt", a),
                   -0.5: lambda: op("rsqrt", a), -1.0: lambda: op("reciprocal", a), 1.0: lambda: a,
                   -2.0: lambda: op("reciprocal", op("mul", a, a))}  # fmt: skip
+        if abs(number) == 0.5 and dtype is torch.float16:
+            return op("pow", a, builder.constant(number, a.dtype))  # as ATen for this dtype: -inf ** 0.5 is inf
         return simple[number]() if number in simple else op("pow", a, builder.constant(number, a.dtype))
 
     is_number = isinstance(exponent, int | float) and not isinstance(exponent, bool)
@@ -292,9 +294,9 @@ def _clamp(region: Region, node: fx.Node) -> LoopValue:
     def formula(x: Expr, *bounds: Expr) -> Expr:
         rest = list(bounds)
         if low is not None:
-            x = builder.op("max", x, rest.pop(0), dtype=x.dtype)
+            x = builder.op("max", rest.pop(0), x, dtype=x.dtype)  # of equal ones the second: -0.0 stays
         if high is not None:
-            x = builder.op("min", x, rest.pop(0), dtype=x.dtype)
+            x = builder.op("min", rest.pop(0), x, dtype=x.dtype)
         return x
 
     return pointwise(region, node, operands, formula)

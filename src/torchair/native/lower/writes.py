@@ -11,7 +11,7 @@ from torch import fx
 
 from torchair._torch_compat import OpOverload
 from torchair.native.expressions import Expr
-from torchair.native.lower.indexing import checked, index_parts, indexed, integer_index
+from torchair.native.lower.indexing import checked, index_parts, indexed, integer_index, require_elements
 from torchair.native.lower.pointwise import broadcast_element, number_expr
 from torchair.native.lower.registry import arguments, lowers
 from torchair.native.lower.views import normal_dim, strided
@@ -99,6 +99,7 @@ def _scatter(region: Region, node: fx.Node) -> LoopValue:
     if not whole.shape or not indices.shape:
         raise Unsupported("an operand has no axis")
     dim = normal_dim(given["dim"], len(whole.shape))
+    require_elements(whole.shape[dim])
     builder, dtype = region.builder, whole.dtype
     source = region.value(given["src"]) if given.get("src") is not None else None
     number = None if source is not None else builder.cast(
