@@ -100,6 +100,15 @@ def test_a_file_with_an_error_is_named(tmp_path: Path) -> None:
     assert f"AttributeError: 'int' object has no attribute 'nothing' ({path}:2)" in result.stderr
 
 
+def test_a_file_may_import_its_neighbors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    (tmp_path / "cli_check_neighbor.py").write_text("x = 1\n")
+    path = tmp_path / "cli_check_plugin.py"
+    path.write_text("import cli_check_neighbor\n")
+    result = run("a::b", "--import", str(path))
+    assert "no operator 'a::b' is defined" in result.stderr
+
+
 def _program(folder: Path, *args: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "torchair.cli", "op", "check", *args]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=1500)

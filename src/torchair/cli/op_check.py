@@ -98,6 +98,7 @@ def _import(name: str) -> None:
                 raise click.UsageError(f"--import {name}: there is no such file")
             module = importlib.util.module_from_spec(spec)
             sys.modules.setdefault(path.stem, module)
+            sys.path.insert(0, str(path.absolute().parent))  # as in "python MODULE.py": it may import its neighbors
             spec.loader.exec_module(module)
         else:
             if "" not in sys.path and str(Path.cwd()) not in sys.path:
