@@ -91,5 +91,11 @@ class NativeExecutable(TracedExecutable):
         self.captured = CapturedGraph(next(_numbers), gm, self._options)
         return self.captured, self.captured
 
+    @property
+    def direct(self) -> CapturedGraph | None:
+        """The plans, where they take the graph's inputs and return its outputs as they are; else None."""
+        as_it_is = self._used is None and not self._extra and self._outputs is None and not self._late
+        return self.captured if as_it_is and not self._custom else None
+
     def _failed(self, error: Exception) -> TorchAirError:
         return ExecutionError.of(error, f"an operator (in {self._name}, native engine)")

@@ -13,7 +13,9 @@ from torchair import _torch_compat, contracts
 from torchair.config import Options
 from torchair.convert.driver import Converted, convert_graph
 from torchair.convert.registry import converters
+from torchair.capture.life_cycle import CapturedGraph
 from torchair.engines import BoxedExecutable, Executable, compile_on
+from torchair.engines.native import NativeExecutable
 from torchair.frontend import FxPassRecord, decomposition_table, optimize_fx
 from torchair.frontend.call_inputs import refuse_hidden_layouts, refuse_inputs
 from torchair.ir import Graph
@@ -70,6 +72,14 @@ class CompiledGraph:
         self._positions = converted.inputs
         self._checked = False
         self._verify = verify
+
+    @property
+    def direct(self) -> CapturedGraph | None:
+        """The plans that do all that a call of the graph does; None where there is more to do, or another engine."""
+        in_order = list(self._positions) == list(range(len(self.graph.inputs)))
+        if self._verify or not in_order or not isinstance(self.executable, NativeExecutable):
+            return None
+        return self.executable.direct
 
     @property
     def text(self) -> str:

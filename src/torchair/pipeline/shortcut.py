@@ -14,6 +14,7 @@ from torch import fx
 
 from torchair import _torch_compat
 from torchair.capture.life_cycle import CapturedGraph
+from torchair.pipeline.ge_mode import CompiledGraph
 
 __all__ = ["Shortcut"]
 
@@ -31,8 +32,10 @@ class Shortcut:
 
     def see(self, graph: fx.GraphModule, compiled: object) -> None:
         """Take in a graph that AOTAutograd is compiling, and what became of it."""
-        plain = type(compiled) is CapturedGraph and _torch_compat.wrapper_is_empty(graph, self._gm)
-        self._compiled.append(compiled if plain and isinstance(compiled, CapturedGraph) else None)
+        direct = compiled if type(compiled) is CapturedGraph else None
+        if isinstance(compiled, CompiledGraph):
+            direct = compiled.direct
+        self._compiled.append(direct if _torch_compat.wrapper_is_empty(graph, self._gm) else None)
 
     def beside(self, wrapped: Callable[..., Any]) -> Callable[..., Any]:
         """The function that Dynamo calls, with the way past AOTAutograd's wrapper if there is one."""

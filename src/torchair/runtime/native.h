@@ -6,10 +6,12 @@
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/Parallel.h>
+#include <ATen/ops/empty_strided.h>
 
 #include <cstdint>
 #include <cstring>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -70,14 +72,25 @@ struct NativeRun {
   void run(Slots& slots) {
     for (const auto& result : fresh)
       slots.values[result.slot] = at::Tensor(at::detail::empty_strided_cpu(result.sizes, result.strides, result.dtype));
+    std::vector<std::tuple<at::Tensor, at::Tensor, bool>> lazy;  // a tensor whose memory is negated, its values, written
     for (size_t i = 0; i < sources.size(); ++i) {
-      const auto& tensor = slots.values[sources[i].slot].toTensor();
+      const at::Tensor* of_slot = &slots.values[sources[i].slot].toTensor();
+      if (C10_UNLIKELY(of_slot->is_neg())) {
+        if (lazy.empty()) lazy.reserve(sources.size());
+        // In the same strides: the program was compiled for them.
+        auto values = at::empty_strided(of_slot->sizes(), of_slot->strides(), of_slot->options());
+        lazy.emplace_back(*of_slot, values.copy_(*of_slot), sources[i].written);
+        of_slot = &std::get<1>(lazy.back());
+      }
+      const auto& tensor = *of_slot;
       bases[i] = static_cast<char*>(sources[i].written ? tensor.mutable_data_ptr() : const_cast<void*>(tensor.const_data_ptr()));
     }
     for (size_t i = 0; i < pointers.size(); ++i) table[i] = bases[pointers[i].first] + pointers[i].second;
     auto* const flags = reinterpret_cast<int64_t*>(bases[workspace]);
     std::memset(flags, 0, static_cast<size_t>(errors));
     runner(stages.data(), count, table.data(), sizes.data(), at::in_parallel_region() ? 1 : at::get_num_threads(), &pace);
+    for (const auto& [given, plain, written] : lazy)
+      if (written) given.copy_(plain);
     for (const auto& source : sources) {
       if (!source.bumps) continue;
       auto* const tensor = slots.values[source.slot].toTensor().unsafeGetTensorImpl();
