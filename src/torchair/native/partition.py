@@ -320,7 +320,7 @@ class _RegionNodes:
         Raises:
             _Refused: There is no code for one of the nodes after all.
         """
-        self.region = region = Region()
+        self.region = region = Region(is_read_after=self._is_read_after)
         members = set(self.nodes)
         node = self.nodes[0]
         written = frozenset().union(
@@ -350,6 +350,15 @@ class _RegionNodes:
                 self.kernels.append(emit(group, region.builder, frozenset(stored), region.errors))
         except Unsupported as e:
             raise _Refused(node, str(e)) from e
+
+    def _is_read_after(self, node: fx.Node, write: fx.Node) -> bool:
+        if node in self.partition.native and self.partition.is_read_outside(node, self.level):
+            return True
+        position = self.partition.position
+        return any(
+            position[user] >= position[write] or (user in self.partition.views and self._is_read_after(user, write))
+            for user in node.users
+        )
 
     def _prepare(self, node: fx.Node, members: set[fx.Node]) -> None:
         """Make the value of an argument known: views are followed to what they show, all else comes from outside."""

@@ -75,6 +75,7 @@ class Region:
         inputs: Tensors from outside, by node.
         errors: Where kernels report indices out of range.
         checks: What an entry of ``errors`` means: operator, and the size that the index went beyond.
+        is_read_after: Whether a node, or a view of it, is read after another node, or outside of the region.
     """
 
     builder: Builder = field(default_factory=Builder)
@@ -86,6 +87,7 @@ class Region:
     )
     checks: list[str] = field(default_factory=list)
     label: str = ""
+    is_read_after: Callable[[fx.Node, fx.Node], bool] = lambda node, write: True
     _count: int = 0
 
     def value(self, node: fx.Node) -> LoopValue:
@@ -131,14 +133,10 @@ class Region:
         """The value, in memory if its chain of operators is long."""
         return self.realize(value) if value.depth >= _LONGEST_CHAIN else value
 
-    def before_write(self, buffer: Buffer, later: Callable[[fx.Node], bool]) -> None:
-        """Compute what still has to see the old contents of a buffer.
-
-        Args:
-            later: Whether a node is read after the write.
-        """
+    def before_write(self, buffer: Buffer, write: fx.Node) -> None:
+        """Compute what still has to see the old contents of a buffer."""
         for node, found in self.values.items():
-            if not later(node):
+            if not self.is_read_after(node, write):
                 continue
             if isinstance(found, tuple):
                 self.values[node] = tuple(self._kept(v, buffer) for v in found)

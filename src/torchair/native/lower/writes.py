@@ -52,9 +52,7 @@ def _write(
         parts = [i * s for i, s in zip(index_of(index), place.strides, strict=True)]
         return sympy.Add(place.start, *parts)
 
-    order = list(node.graph.nodes)
-    after = set(order[order.index(node) :])
-    region.before_write(place.buffer, lambda n: not after.isdisjoint(n.users))
+    region.before_write(place.buffer, node)
     region.operations.append(
         Update(place.buffer, tuple(shape), element, position, accumulate=accumulate, label=region.label)
     )
