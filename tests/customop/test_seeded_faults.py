@@ -264,7 +264,7 @@ def test_a_correct_operator_passes(name: str) -> None:
 # --- faults of converters, prototypes and kernels of IR operators ---
 
 define(
-    "blend(Tensor x, Tensor y, Tensor? z, Tensor[] w, float a, int b) -> Tensor",
+    "mingle(Tensor x, Tensor y, Tensor? z, Tensor[] w, float a, int b) -> Tensor",
     lambda x, y, z, w, a, b: (
         x * a - y + b + (0 if z is None else z * 3) + sum((i + 2) * t for i, t in enumerate(w))
     ).contiguous(),
@@ -306,7 +306,7 @@ def prototype(name: str, **fields: Any) -> Iterator[None]:
 
 
 def blended(x: Any, y: Any, z: Any, w: Any, a: Any, b: Any) -> Any:
-    """The converter of ``blend``."""
+    """The converter of ``mingle``."""
     total = ge.Add(ge.Sub(ge.Mul(x, a), y), float(b))
     if z is not None:
         total = ge.Add(total, ge.Mul(z, 3.0))
@@ -326,8 +326,8 @@ def wrong_type(x: Any, y: Any, z: Any, w: Any, a: Any, b: Any) -> Any:
 
 
 def test_a_correct_converter_passes() -> None:
-    with converter(ops.blend.default, blended):
-        report = torchair.check_operator(ops.blend)
+    with converter(ops.mingle.default, blended):
+        report = torchair.check_operator(ops.mingle)
     assert report.ok, str(report)
 
 
@@ -351,8 +351,8 @@ def test_a_fault_of_a_converter_is_found(function: Callable[..., Any], words: st
     def convert_blend(x, y, z, w, a, b):
         return function(x, y, z, w, a, b)
 
-    with converter(ops.blend.default, convert_blend):
-        report = torchair.check_operator(ops.blend)
+    with converter(ops.mingle.default, convert_blend):
+        report = torchair.check_operator(ops.mingle)
     found = row(report, "converter")
     assert (found.status, words in found.why) == ("wrong", True), str(report)
     assert "Correct the converter convert_blend (" in found.fix

@@ -159,4 +159,6 @@ def _read(text: str, steps: Sequence[Step]) -> NinjaRun:
         rest = "\n".join(line for line in rest.splitlines() if not line.startswith("ninja: "))
         failed.append(FailedStep(output, rest))
         shown.append(rest)
+    order = {step.output: number for number, step in enumerate(steps)}
+    failed.sort(key=lambda step: order[step.output])  # whichever of them ended first
     return NinjaRun(tuple(made), tuple(failed), "\n".join(filter(str.strip, shown)))
