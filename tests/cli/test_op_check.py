@@ -109,6 +109,15 @@ def test_a_file_may_import_its_neighbors(tmp_path: Path, monkeypatch: pytest.Mon
     assert "no operator 'a::b' is defined" in result.stderr
 
 
+def test_the_limit_is_for_the_check_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The runtime of capture mode is compiled on first use, which may take minutes on a busy machine."""
+    order: list[str] = []
+    monkeypatch.setattr("torchair.runtime.extension.load_extension", lambda: order.append("runtime"))
+    monkeypatch.setattr("faulthandler.dump_traceback_later", lambda *_, **__: order.append("limit"))
+    run("custom_operators::cli_no_meta")
+    assert order == ["runtime", "limit"]
+
+
 def _program(folder: Path, *args: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "torchair.cli", "op", "check", *args]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=1500)

@@ -42,18 +42,20 @@ __all__ = ["command"]
 def command(
     ctx: click.Context, operator: str, sample: Path | None, modules: tuple[str, ...], as_json: bool, timeout: float
 ) -> None:
-    r"""Check an operator: one row for each thing that it needs, with what is missing or wrong, and why.
+    """Check an operator: one row for each thing that it needs, with what is missing or wrong, and why.
 
     \b
     torchair op check my_ns::my_op --import my_project
 
     Exit status: 0 if nothing is missing or wrong, 1 if something is, 2 for a wrong call of this command.
-    """
+    """  # noqa: D301  # a real backspace, by which click knows what not to wrap
     for module in modules:
         _import(module)
     from torchair.customop import check_operator_with
     from torchair.customop.sample_file import load_samples
+    from torchair.runtime import extension
 
+    extension.load_extension()  # compiled once on a machine, which takes longer than a check: it is not in the limit
     samples = load_samples(sample) if sample is not None else []
     with _limited(timeout):
         report = check_operator_with(operator, samples)
