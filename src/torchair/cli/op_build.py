@@ -20,7 +20,8 @@ def command(folder: Path | None) -> None:
     """
     from torchair.customop.project.build import build_project
     from torchair.customop.project.layout import Project
-    from torchair.customop.project.load import load_library
+    from torchair.customop.project.load import check_arguments, load_library
+    from torchair.customop.prototype_file import read_prototypes
 
     project = Project.open(project_folder(folder))
     built = build_project(project.root)
@@ -30,6 +31,7 @@ def command(folder: Path | None) -> None:
         click.echo("Nothing to compile: no source is C++.")
         return
     load_library(project)
+    check_arguments(project, [prototype for file in project.prototypes for prototype in read_prototypes(file)])
     for source in built.compiled:
         click.echo(f"  {source}")
     what = "compiled" if built.compiled else "up to date"

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -18,7 +19,7 @@ from expecttest import assert_expected_inline
 
 from tests.errors.texts import raised
 from torchair.build import find_ninja
-from torchair.customop import build_project
+from torchair.customop import build_project, new_operator
 from torchair.customop.project import build
 from torchair.customop.project.layout import Project
 from torchair.customop.project.load import load_library
@@ -273,6 +274,93 @@ def test_a_library_that_is_older_than_its_sources(project: Path) -> None:
     assert "libguide_project.so is older than op_kernel/my_op.cpp; build it again: torchair op build" in output
 
 
+def test_a_library_that_is_older_than_a_header(new_project: Callable[..., Path]) -> None:
+    folder = new_project("op_host/my_op.cpp", HOST, "op_kernel/my_op.cpp", KERNEL.replace("BODY", ""))
+    build_project(folder)
+    header = folder / "op_kernel" / "parts" / "mine.h"
+    header.parent.mkdir()
+    header.write_text("// nothing\n")
+    output = run_python("import small_project", folder)
+    assert "libsmall_project.so is older than op_kernel/parts/mine.h; build it again: torchair op build" in output
+    assert build_project(folder).compiled == ()  # nothing includes it
+    assert "is older than" not in run_python("import small_project", folder)
+
+
+def test_a_build_that_fails_leaves_no_library_of_another_torch(project: Path) -> None:
+    facts = project / "build" / "facts.json"
+    facts.write_text(facts.read_text().replace(f'"{torch.__version__}"', '"2.0.1"'))
+    kernel = project / "op_kernel" / "my_op.cpp"
+    good = kernel.read_text()
+    kernel.write_text(good + "not C++\n")
+    raised(lambda: build_project(project), BuildError)
+    text = raised(lambda: load_library(Project.open(project)), BuildError)
+    assert text.startswith("An operator project is not built [TA410]\n")
+    kernel.write_text(good)
+    assert "op_kernel/my_op.cpp" in build_project(project).compiled
+    run_python("import guide_project", project)
+    kernel.write_text(good + "not C++\n")
+    raised(lambda: build_project(project), BuildError)
+    assert "is older than op_kernel/my_op.cpp" in run_python("import guide_project", project)
+
+
+def test_arguments_that_the_prototype_names_differently(project: Path) -> None:
+    for name, section, old, new in (("my_op", "input_desc", "y", "bias"), ("my_inplace", "input_desc", "y", "other")):
+        file = project / "op_proto" / f"{name}.json"
+        content = json.loads(file.read_text())
+        (spec,) = (spec for spec in content[0][section] if spec["name"] == old)
+        spec["name"] = new
+        if name == "my_op":
+            content[0]["attr"].pop()
+        file.write_text(json.dumps(content))
+    expected = """\
+The C++ sources of an operator project have other arguments than its prototypes [TA410]
+  why:
+    MyInplace: op_host has inputs (x, y) and attributes (); op_proto has inputs (x, other) and attributes ()
+    MyOp: op_host has inputs (x, y, z) and attributes (attr1, attr2); op_proto has inputs (x, bias, z) and attributes (attr1)
+  fix:
+    Use the names of one in the other, and in op_plugin_functions.yaml, then: torchair op build FOLDER
+  where:
+    the project FOLDER
+"""
+    for program in ("import guide_project", "from torchair.cli.main import main\nmain(['op', 'build', '.'])"):
+        output = run_python(program, project, fails=True).replace(str(project), "FOLDER")
+        assert output.endswith(expected), output
+
+
+def test_two_projects_with_an_operator_of_the_same_name(project: Path, tmp_path: Path) -> None:
+    first, second = tmp_path / "first_project", tmp_path / "second_project"
+    new_operator("in_python", "(Tensor x) -> Tensor", first, kernel="python", namespace="first")
+    new_operator("other", "(Tensor x) -> Tensor", second, kernel="python", namespace="second")
+    # A kernel can have the name of an operator without a prototype, too.
+    kernel = second / "op_kernel" / "other.py"
+    kernel.write_text(kernel.read_text().replace('register_kernel("Other")', 'register_kernel("InPython")'))
+    output = run_python(
+        f"""
+import sys, torch, guide_project, torchair
+from torchair.opset.kernels import kernels
+before = kernels.get("InPython"), torchair.opset.prototype.prototypes.get("InPython")
+sys.path += [{str(first)!r}, {str(second)!r}]
+for package in ("first_project", "second_project", "second_project"):
+    try:
+        __import__(package)
+    except torchair.errors.ProjectError as error:
+        print(error)
+assert before == (kernels.get("InPython"), torchair.opset.prototype.prototypes.get("InPython"))
+assert torch.ops.guide.in_python(torch.ones(2), None).equal(torch.full((2,), 3.0))
+""",
+        project,
+    )
+    text = """\
+Two operator projects have an Ascend IR operator of the same name [TA223]
+  why:
+    InPython is of FOLDER/guide_project, which is loaded, and of FOLDER/PACKAGE
+  fix:
+    Rename the operator in one of them; a namespace of its own is not enough.
+"""
+    packages = ("first_project", "second_project", "second_project")
+    assert output.replace(str(tmp_path), "FOLDER") == "".join(text.replace("PACKAGE", p) for p in packages)
+
+
 def test_without_a_compiler_or_ninja(built_project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert isinstance(find_ninja(), str)
     monkeypatch.setattr(build, "find_ninja", lambda: Rejection("ninja is not installed", "pip install ninja"))
@@ -301,8 +389,6 @@ An operator project cannot be built [TA410]
 
 
 def test_a_project_without_cpp(tmp_path: Path) -> None:
-    from torchair.customop import new_operator
-
     folder = tmp_path / "python_project"
     new_operator("only_python", "(Tensor x) -> Tensor", folder, kernel="python", namespace="pure", converter=True)
     assert build_project(folder).library is None

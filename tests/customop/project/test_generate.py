@@ -416,6 +416,95 @@ def test_names_that_a_project_cannot_have(folder_name: str, namespace: str, prob
     assert not folder.exists()
 
 
+@pytest.mark.parametrize("folder_name", ["numpy", "pip", "test", "conftest", "pytest"])
+def test_names_that_other_packages_have_everywhere(folder_name: str, tmp_path: Path) -> None:
+    text = raised(lambda: new_operator("my_op", GUIDE, tmp_path / folder_name), ProjectError)
+    assert f"its package would be {folder_name!r}, which is the name of another package, or of a folder" in text
+    assert not (tmp_path / folder_name).exists()
+
+
+def test_a_name_that_something_here_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    module = tmp_path / "taken_by_a_module.py"
+    module.touch()
+    distribution = tmp_path / "taken_by.a_distribution-2.5.dist-info" / "METADATA"
+    distribution.parent.mkdir()
+    distribution.write_text("Metadata-Version: 2.1\nName: taken-by.a-distribution\nVersion: 2.5\n")
+    for name, problem in (
+        ("taken_by_a_module", f"is a module that can be imported: {module}"),
+        ("taken_by_a_distribution", "is an installed distribution: taken-by.a-distribution 2.5"),
+    ):
+        folder = tmp_path / "new" / name
+        text = raised(lambda folder=folder: new_operator("my_op", GUIDE, folder), ProjectError)
+        assert text == (
+            f"An operator project cannot have these names [TA223]\n  why:\n    folder: {folder}\n"
+            f"    its package would be {name!r}, which {problem}\n"
+            "  fix:\n    Choose another folder or namespace: --out my_project --namespace npu"
+        )
+        assert not folder.exists()
+    # A folder without __init__.py is hidden by a package of its name.
+    (tmp_path / "plain_folder").mkdir()
+    assert new_operator("my_op", GUIDE, tmp_path / "plain_folder").is_new
+
+
+_ADD_ONE = """
+import sys, time
+from torchair.customop import new_operator
+from torchair.customop.project import generate
+write = generate._write
+def slow(*args):
+    time.sleep(0.2)
+    write(*args)
+generate._write = slow
+print("ready", flush=True)
+sys.stdin.readline()
+new_operator(sys.argv[1], "(Tensor x) -> Tensor", sys.argv[2], kernel="python")
+"""
+
+
+def test_operators_that_are_added_at_once(folder: Path) -> None:
+    """No entry is lost, whether the project is there or not."""
+    names = ["a_op", "b_op", "c_op"]
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-c", _ADD_ONE, name, str(folder)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for name in names
+    ]
+    for process in started:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+    for process in started:
+        assert process.stdin is not None
+        process.stdin.write("\n")
+        process.stdin.flush()
+    for process in started:
+        process.communicate()
+        assert process.returncode == 0
+    entries = yaml.safe_load((folder / "op_plugin_functions.yaml").read_text())["custom"]
+    assert sorted(entry["func"].partition("(")[0] for entry in entries) == names
+
+
+def test_a_lock_that_cannot_be_had(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "cache").mkdir(mode=0o700)
+    (tmp_path / "cache" / "projects").touch()
+    monkeypatch.setenv("TORCHAIR_CACHE_HOME", str(tmp_path / "cache"))
+    text = raised(lambda: new_operator("my_op", GUIDE, folder), ProjectError).replace(str(tmp_path), "FOLDER")
+    assert_expected_inline(
+        text,
+        """\
+An operator project cannot be written [TA223]
+  why:
+    it cannot be locked: [Errno 17] File exists: 'FOLDER/cache/projects'
+  fix:
+    Nothing was written. Name another folder for locks: TORCHAIR_CACHE_HOME=/path/to/folder""",
+    )
+    assert not folder.exists()
+
+
 def test_a_folder_with_dashes_and_spaces(tmp_path: Path) -> None:
     assert new_operator("my_op", GUIDE, tmp_path / "my-first project").project.package == "my_first_project"
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import os
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -17,8 +19,8 @@ import pytest
 from expecttest import assert_expected_inline
 
 from tests.errors.texts import raised
-from torchair.customop import install_project
-from torchair.customop.project import backend
+from torchair.customop import install_project, new_operator
+from torchair.customop.project import backend, install
 from torchair.errors import ProjectError
 
 USE = """
@@ -101,6 +103,50 @@ A project has no version [TA223]
   fix:
     Add it to [project].""",
     )
+
+
+def test_a_name_that_is_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Refused unless it is the project itself, or what was an operator project of that name."""
+    project, other, site = tmp_path / "some_project", tmp_path / "other" / "some_project", tmp_path / "site"
+    for folder in (project, other):
+        new_operator("my_op", "(Tensor x) -> Tensor", folder, kernel="python")
+    info = site / "some_project-0.1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: some_project\nVersion: 0.1.0\n")
+    (info / "WHEEL").write_text("Wheel-Version: 1.0\nGenerator: other\n")
+    monkeypatch.syspath_prepend(site)
+    calls = []
+    done = subprocess.CompletedProcess([], 0)
+    monkeypatch.setattr(install.subprocess, "run", lambda call, **options: calls.append(call) or done)
+    text = raised(lambda: install_project(project), ProjectError).replace(str(tmp_path), "FOLDER")
+    assert_expected_inline(
+        text,
+        """\
+An operator project cannot be installed [TA223]
+  why:
+    its package is 'some_project', which is an installed distribution: some_project 0.1.0
+  fix:
+    Give the package another name: its folder, 'package' in torchair_project.json and 'name' in pyproject.toml.
+    If it is the other one that you do not need: pip uninstall some_project
+  where:
+    the project FOLDER/some_project""",
+    )
+    (info / "WHEEL").write_text("Wheel-Version: 1.0\nGenerator: torchair\n")
+    where = {"dir_info": {"editable": True}, "url": other.as_uri()}
+    (info / "direct_url.json").write_text(json.dumps(where))
+    text = raised(lambda: install_project(project), ProjectError)
+    assert f"is an installed distribution: some_project 0.1.0, from {other}\n" in text
+    assert not calls
+    assert install_project(other).root == other  # again
+    shutil.rmtree(other)
+    assert install_project(project).root == project  # it was moved
+    (info / "direct_url.json").unlink()
+    assert install_project(project).root == project  # it was installed from a wheel
+    assert len(calls) == 3
+    shutil.rmtree(info)
+    (site / "some_project.py").touch()
+    text = raised(lambda: install_project(project), ProjectError)
+    assert f"which is a module that can be imported: {site / 'some_project.py'}\n" in text
 
 
 def test_pip_refuses(built_project: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

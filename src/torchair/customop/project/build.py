@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -106,7 +107,10 @@ def _build(project: Project, compiler: Compiler, ninja: str, started: float) -> 
     facts = {"torch": torch.__version__, "compiler": compiler.identity, "command": list(compiler.command)}
     facts_file = project.build_folder / _FACTS
     facts_text = json.dumps(facts, indent=2) + "\n"
+    began = time.time()
     if not facts_file.is_file() or facts_file.read_text(encoding="utf-8") != facts_text:
+        # The library that is there has other facts. If this build fails, it must not be taken for one with these.
+        project.library.unlink(missing_ok=True)
         facts_file.write_text(facts_text, encoding="utf-8")
     flags = _compile_flags()
     registration = build_library(
@@ -136,6 +140,8 @@ def _build(project: Project, compiler: Compiler, ninja: str, started: float) -> 
             fix=f"Correct these lines. All that the compiler said is in {log}",
             where=f"the project {project.root}",
         )
+    if project.library.stat().st_mtime < began:  # up to date, though a header that nothing includes may be newer
+        os.utime(project.library, (began, began))
     compiled = tuple(objects[made] for made in ran.made if made in objects)
     return BuildResult(project.library, compiled, ran.text, time.perf_counter() - started)
 

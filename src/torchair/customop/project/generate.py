@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import jinja2
 
+from torchair.build import cache_root
+from torchair.config import Environment
 from torchair.customop.project import cpp, python_code
 from torchair.customop.project.layout import MARKER, Project, package_name, package_problem
+from torchair.customop.project.names import name_in_use
 from torchair.customop.project.plan import OperatorPlan, plan_operator
 from torchair.customop.prototype_file import prototype_json
 from torchair.customop.schema_text import namespace_problem
@@ -119,7 +123,8 @@ def new_operator(
 
         new_operator("my_op", "(Tensor x, Tensor? y, float scale) -> Tensor", "my_project")
 
-    Files that exist are left as they are: where one is in the way, nothing is written.
+    Files that exist are left as they are: where one is in the way, nothing is written. Processes of one user that add
+    operators to a project at once wait for each other.
 
     Args:
         name: ``my_op``; the Ascend IR operator is ``MyOp``.
@@ -135,8 +140,47 @@ def new_operator(
         SchemaError: The schema cannot be read.
         OutputRuleError: A rule cannot be read.
         ProjectError: A name cannot be used, or a file is in the way.
+        BuildError: There is no folder for the lock.
     """
     root = Path(folder).absolute()
+    with _lock(root):
+        return _new_operator(name, schema, root, namespace, kernel, inplace, sizes, dtypes, converter)
+
+
+@contextlib.contextmanager
+def _lock(root: Path) -> Iterator[None]:
+    """Keep others from changing a project; the lock is not in its folder, which may not be there yet."""
+    import filelock
+
+    folder = cache_root(Environment.read().cache_home) / "projects"
+    name = hashlib.sha256(os.fsencode(root.resolve())).hexdigest()[:24]
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        lock = filelock.FileLock(folder / name)
+        lock.acquire()
+    except OSError as error:
+        raise ProjectError(
+            "An operator project cannot be written",
+            why=f"it cannot be locked: {error}",
+            fix="Nothing was written. Name another folder for locks: TORCHAIR_CACHE_HOME=/path/to/folder",
+        ) from error
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _new_operator(
+    name: str,
+    schema: str,
+    root: Path,
+    namespace: str | None,
+    kernel: str,
+    inplace: bool,
+    sizes: Sequence[str],
+    dtypes: Sequence[str],
+    converter: bool,
+) -> Generated:
     is_new = not (root / MARKER).is_file()
     project = _new_project(root, namespace or "npu") if is_new else _same_namespace(Project.open(root), namespace)
     if kernel not in KERNELS:
@@ -176,7 +220,7 @@ def new_operator(
 def _new_project(root: Path, namespace: str) -> Project:
     package = package_name(root.name)
     problems = []
-    if problem := package_problem(package):
+    if problem := package_problem(package) or name_in_use(Project(root, package, namespace)):
         problems.append(f"its package would be {package!r}, which {problem}")
     if problem := namespace_problem(namespace):
         problems.append(f"the namespace {namespace!r} {problem}")

@@ -19,7 +19,15 @@ MARKER = "torchair_project.json"
 #: Folder of a package in which an installed wheel has the project's files.
 INSIDE_PACKAGE = "_project"
 
-_TAKEN = frozenset({"torch", "torchair", "npugraph_ex", "tests", "op_host", "op_kernel", "op_proto", "build"})
+#: Folders of a project, and packages that a project uses or is installed and tested with: also where they are missing.
+_TAKEN = frozenset(
+    {
+        *("torch", "torchair", "npugraph_ex", "numpy", "pip", "setuptools", "wheel", "pytest", "conftest", "test"),
+        *("tests", "op_host", "op_kernel", "op_proto", "build"),
+    }
+)
+#: How files are named that a C++ source includes.
+_HEADERS = frozenset({".h", ".hh", ".hpp", ".hxx", ".inc", ".inl", ".ipp", ".tpp"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +114,12 @@ class Project:
     def cpp_sources(self) -> tuple[Path, ...]:
         """What is compiled, and what else the sources of ``op_host`` and ``op_kernel`` may include is not among it."""
         return tuple(sorted(p for folder in ("op_host", "op_kernel") for p in (self.root / folder).glob("*.cpp")))
+
+    @property
+    def headers(self) -> tuple[Path, ...]:
+        """What the sources may include."""
+        files = [p for folder in ("op_host", "op_kernel") for p in (self.root / folder).rglob("*")]
+        return tuple(sorted(p for p in files if p.suffix in _HEADERS and p.is_file()))
 
     @property
     def python_kernels(self) -> tuple[Path, ...]:

@@ -9,7 +9,7 @@ import re
 import sys
 import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,17 +18,21 @@ import torch
 from torchair.customop.op_plugin_yaml import load_op_plugin_yaml
 from torchair.customop.project.build import built_for
 from torchair.customop.project.layout import Project
-from torchair.customop.prototype_file import load_prototypes
-from torchair.errors import BuildError
+from torchair.customop.prototype_file import load_prototypes, read_prototypes
+from torchair.errors import BuildError, ProjectError
 from torchair.ir import DType
 from torchair.opset.declarations import register_kernel
-from torchair.opset.prototype import Prototype
+from torchair.opset.kernels import kernels
+from torchair.opset.loading import load_operators
+from torchair.opset.prototype import Prototype, prototypes
 from torchair.opset.torch_types import torch_dtype
 
-__all__ = ["load_library", "load_project"]
+__all__ = ["check_arguments", "load_library", "load_project"]
 
 _lock = threading.RLock()
 _loaded: dict[Path, Project] = {}
+#: Whose an Ascend IR operator is.
+_owners: dict[str, Project] = {}
 
 
 def load_project(package: str | Path) -> None:
@@ -44,8 +48,9 @@ def load_project(package: str | Path) -> None:
         package: The ``__init__.py`` of the project's package, or the folder of the package.
 
     Raises:
-        ProjectError: The package belongs to no project.
-        BuildError: It is not built, or was built for another torch.
+        ProjectError: The package belongs to no project, or an Ascend IR operator of another project has the name of one
+            of its own.
+        BuildError: It is not built, was built for another torch, or its sources and prototypes have other arguments.
         OperatorFileError: A prototype or the YAML file is malformed, or an operator in it cannot be registered.
     """
     folder = Path(package).resolve()
@@ -53,12 +58,17 @@ def load_project(package: str | Path) -> None:
     with _lock:
         if project.root in _loaded:
             return
-        prototypes = [prototype for file in project.prototypes for prototype in load_prototypes(file)]
+        found = [prototype for file in project.prototypes for prototype in read_prototypes(file)]
+        load_operators()
+        _claim(project, [p.name for p in found if not prototypes.is_builtin(p.name)])
+        for file in project.prototypes:
+            load_prototypes(file)
         if project.cpp_sources or project.library.is_file():
             load_library(project)
-            _register_built(project, prototypes)
+            check_arguments(project, found)
+            _register_built(project, found)
         for source in project.python_kernels:
-            _import_file(source, f"{project.package}.op_kernel.{source.stem}")
+            _import_kernels(project, source)
         if project.yaml.is_file():
             load_op_plugin_yaml(project.yaml, namespace=project.namespace).require()
         for source in project.converters:
@@ -80,7 +90,7 @@ def load_library(project: Project) -> None:
         why = f"{project.library} was built for torch {built}, this is torch {torch.__version__}"
         raise BuildError("An operator project was built for another torch", why=why, fix=fix)
     made = project.library.stat().st_mtime
-    if newer := [str(p.relative_to(project.root)) for p in project.cpp_sources if p.stat().st_mtime > made]:
+    if newer := [str(p.relative_to(project.root)) for p in _sources(project) if p.stat().st_mtime > made]:
         warnings.warn(f"{project.library} is older than {', '.join(newer)}; build it again: {fix}", stacklevel=3)
     try:
         torch.ops.load_library(str(project.library))  # type: ignore[no-untyped-call]
@@ -106,11 +116,85 @@ def _fix_of(said: list[str], build: str) -> str:
     return f"Define {missing[1]} in a source of op_host or op_kernel, then: {build}"
 
 
-def _register_built(project: Project, prototypes: list[Prototype]) -> None:
+def _sources(project: Project) -> tuple[Path, ...]:
+    return (*project.cpp_sources, *project.headers)
+
+
+def _claim(project: Project, names: Iterable[str]) -> None:
+    """Make Ascend IR operators those of a project: prototypes and kernels are known by these names alone.
+
+    Raises:
+        ProjectError: One of them is another project's.
+    """
+    names = list(names)
+    if taken := [(name, owner) for name in names if (owner := _owners.get(name, project)).root != project.root]:
+        raise ProjectError(
+            "Two operator projects have an Ascend IR operator of the same name",
+            why=[f"{name} is of {owner.root}, which is loaded, and of {project.root}" for name, owner in taken],
+            fix="Rename the operator in one of them; a namespace of its own is not enough.",
+        )
+    _owners.update(dict.fromkeys(names, project))
+
+
+def check_arguments(project: Project, found: Sequence[Prototype]) -> None:
+    """Compare the arguments of what was built with those of the prototypes: they are passed by name.
+
+    Args:
+        project: The project; its library is loaded.
+        found: Its prototypes.
+
+    Raises:
+        BuildError: An operator has others; says both lists.
+    """
+    problems = []
+    for prototype, operator in _built(project, found):
+        arguments = operator._schema.arguments
+        tensors = [a.name for a in arguments if "Tensor" in str(a.real_type)]
+        others = [a.name for a in arguments if a.name not in tensors]
+        inputs, attrs = [spec.name for spec in prototype.inputs], [spec.name for spec in prototype.attrs]
+        if (sorted(tensors), sorted(others)) != (sorted(inputs), sorted(attrs)):
+            problems.append(
+                f"{prototype.name}: op_host has {_listed(tensors, others)}; op_proto has {_listed(inputs, attrs)}"
+            )
+    if problems:
+        names = f"Use the names of one in the other, and in {project.yaml.name}"
+        raise BuildError(
+            "The C++ sources of an operator project have other arguments than its prototypes",
+            why=problems,
+            fix=f"{names}, then: torchair op build {project.root}",
+            where=f"the project {project.root}",
+        )
+
+
+def _listed(tensors: Sequence[str], others: Sequence[str]) -> str:
+    return f"inputs ({', '.join(tensors)}) and attributes ({', '.join(others)})"
+
+
+def _built(project: Project, found: Sequence[Prototype]) -> Iterator[tuple[Prototype, Any]]:
     built = getattr(torch.ops, project.kernel_namespace)
-    for prototype in prototypes:
+    for prototype in found:
         if (packet := getattr(built, prototype.name, None)) is not None:
-            register_kernel(prototype.name)(_kernel(packet.default, prototype))
+            yield prototype, packet.default
+
+
+def _register_built(project: Project, found: Sequence[Prototype]) -> None:
+    operators = list(_built(project, found))
+    _claim(project, [prototype.name for prototype, _ in operators])
+    for prototype, operator in operators:
+        register_kernel(prototype.name)(_kernel(operator, prototype))
+
+
+def _import_kernels(project: Project, source: Path) -> None:
+    """Run a file that registers kernels. Those of another project stay as they were."""
+    before = {kernel.op: kernel for kernel in kernels}
+    try:
+        _import_file(source, f"{project.package}.op_kernel.{source.stem}")
+    finally:
+        changed = [kernel.op for kernel in kernels if kernel is not before.get(kernel.op)]
+        for name in changed:
+            if name in before and _owners.get(name, project).root != project.root:
+                kernels.register(before[name])
+    _claim(project, changed)
 
 
 def _kernel(operator: Any, prototype: Prototype) -> Callable[..., Any]:
