@@ -7,7 +7,16 @@ from dataclasses import dataclass, field
 
 from torchair.errors import Rejection
 
-__all__ = ["CaptureRecord", "ConversionReport", "Fallback", "GraphRecord", "Recapture", "Recompile", "Refused"]
+__all__ = [
+    "CaptureRecord",
+    "ConversionReport",
+    "Fallback",
+    "GraphRecord",
+    "NativeCode",
+    "Recapture",
+    "Recompile",
+    "Refused",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +78,29 @@ class GraphRecord:
         of = f" of {self.function}" if self.function else ""
         operators = f"{self.operators} operator{'' if self.operators == 1 else 's'}"
         return f"{self.name}{of}: {operators}, {self.state}"
+
+
+@dataclass(frozen=True, slots=True)
+class NativeCode:
+    """What became C++ of a graph on the native engine.
+
+    Attributes:
+        graph: Name of the graph.
+        programs: How many programs; each is one run of compiled code.
+        functions: How many C++ functions these call in a row.
+        left: Torch operators that are calls between programs, each with the reason.
+    """
+
+    graph: str
+    programs: int
+    functions: int
+    left: tuple[tuple[str, str], ...]
+
+    def __str__(self) -> str:
+        programs = f"{self.programs} program{'' if self.programs == 1 else 's'}"
+        functions = f"{self.functions} function{'' if self.functions == 1 else 's'}"
+        left = "".join(f"\n    calls {operator}: {reason}" for operator, reason in self.left)
+        return f"{self.graph}: {programs} of {functions}{left}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,5 @@
-"""PyTorch's operator database through GE mode with the reference engine and through capture mode, against eager.
+"""PyTorch's operator database through GE mode with the reference and native engines and through capture mode, against
+eager.
 
 By default the first sample of one dtype of every entry; with ``-m slow`` up to twenty samples of two dtypes. Run one
 entry again: ``pytest tests/conformance/test_op_db.py -k "nn.functional.gelu"``.
@@ -27,6 +28,7 @@ def _judge(name: str, outcome: Outcome, rows: Mapping[str, Row]) -> None:
 #: Each way to run a graph, and what is known to differ there: always, and with more samples.
 WAYS: Mapping[str, tuple[Mapping[str, Row], Mapping[str, Row]]] = {
     "reference": (KNOWN_DIFFERENCES, {**KNOWN_DIFFERENCES, **LATER_DIFFERENCES}),
+    "native": ({}, LATER_DIFFERENCES),
     CAPTURE: ({}, {}),
 }
 

@@ -17,7 +17,7 @@ from torch import nn
 from tests.conformance.op_db import CAPTURE, backend
 from tests.models import models
 
-ENGINES = ("reference", "inductor", CAPTURE)
+ENGINES = ("reference", "inductor", "native", CAPTURE)
 
 
 def _assert_close(got: torch.Tensor, eager: torch.Tensor, exact: Callable[[], torch.Tensor]) -> None:

@@ -1,7 +1,9 @@
-"""Random graphs of what native code fuses: element-by-element operators, views, reductions, joins, indexing."""
+"""Random graphs of what native code fuses: element-by-element operators, views, reductions, joins, indexing, products
+of few rows, attention of few queries, and writes to arguments and to views of them."""
 
 from __future__ import annotations
 
+import contextlib
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,9 +25,22 @@ class Case:
     function: Callable[..., tuple[torch.Tensor, ...]]
     arguments: tuple[torch.Tensor, ...]
 
+    def fresh(self) -> list[torch.Tensor]:
+        """Arguments for a run: copies in the same strides; those that overlap, which nothing writes, as they are."""
+        return [t if _overlaps(t) else torch.empty_strided(t.shape, t.stride(), dtype=t.dtype).copy_(t)
+                for t in self.arguments]  # fmt: skip
 
-def random_case(seed: int) -> Case:
-    """The case of a seed."""
+
+def _overlaps(tensor: torch.Tensor) -> bool:
+    return any(stride == 0 and size > 1 for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+
+
+def random_case(seed: int, *, writes: bool = False) -> Case:
+    """The case of a seed.
+
+    Args:
+        writes: It may write its arguments.
+    """
     rng = random.Random(seed)
     shape = _shape(rng)
     count = rng.randint(1, 4)
@@ -41,8 +56,12 @@ def random_case(seed: int) -> Case:
 
     def function(*tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
         *values, index = tensors
+        given = list(values)
         for step in steps:
-            values.append(_step(random.Random(step), values, index))
+            rng = random.Random(step)
+            if writes and rng.random() < 0.35:
+                _write(rng, rng.choice(given), values, index)
+            values.append(_step(rng, values, index))
         return tuple(values[-returned:])
 
     return Case(seed, function, tuple(arguments))
@@ -81,7 +100,9 @@ def _argument(rng: random.Random, shape: list[int]) -> torch.Tensor:
 def _step(rng: random.Random, values: list[torch.Tensor], index: torch.Tensor) -> torch.Tensor:
     x = values[-1] if rng.random() < 0.6 else rng.choice(values)
     y = rng.choice(values)
-    kind = rng.choice(("unary", "unary", "binary", "binary", "binary", "view", "reduce", "normalize", "other"))
+    kind = rng.choice(
+        ("unary", "unary", "binary", "binary", "binary", "view", "reduce", "normalize", "other", "product")
+    )
     try:
         if kind == "unary":
             return _unary(rng, x)
@@ -93,6 +114,8 @@ def _step(rng: random.Random, values: list[torch.Tensor], index: torch.Tensor) -
             return _reduce(rng, x)
         if kind == "normalize":
             return _normalize(rng, x)
+        if kind == "product":
+            return _product(rng, x, y)
         return _other(rng, x, y, index)
     except (RuntimeError, IndexError, ValueError, TypeError, NotImplementedError):
         # Shapes that do not fit, dtypes that an operator does not take.
@@ -210,3 +233,60 @@ def _other(rng: random.Random, x: torch.Tensor, y: torch.Tensor, index: torch.Te
             lambda: torch.roll(x, 1, -1),
         )
     )()
+
+
+def _product(rng: random.Random, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    dtype = rng.choice(FLOATS)
+    rows = x.reshape(-1, x.shape[-1]).tanh()[: rng.randint(1, 9)].to(dtype)
+    width, columns = rows.shape[-1], rng.choice((1, 3, 8, 33))
+    weight = (torch.arange(width * columns).remainder(13).sub(6) / 7).to(dtype)
+    plain, turned = weight.view(width, columns), weight.view(columns, width).t()
+    bias = torch.arange(columns).to(dtype)
+    keys = weight.view(1, 1, columns, width).expand(1, 2, columns, width)
+    return rng.choice(
+        (
+            lambda: rows @ plain,
+            lambda: rows @ turned,
+            lambda: torch.addmm(bias, rows, turned),
+            lambda: torch.relu(torch.addmm(bias, rows, plain)) * 2,
+            lambda: rows.t().contiguous().t() @ plain,
+            lambda: rows @ (plain + y.reshape(-1)[:1].to(dtype)),
+            lambda: torch.nn.functional.silu(rows @ plain) * (rows @ turned),
+            lambda: torch.nn.functional.scaled_dot_product_attention(
+                rows.expand(1, 2, *rows.shape), keys, keys * 0.5, is_causal=rng.random() < 0.3
+            ),
+            lambda: torch.nn.functional.scaled_dot_product_attention(
+                rows.expand(1, 2, *rows.shape), keys, keys, attn_mask=torch.ones(rows.shape[0], columns).tril().log()
+            ),
+        )
+    )()
+
+
+def _write(rng: random.Random, target: torch.Tensor, values: list[torch.Tensor], index: torch.Tensor) -> None:
+    """Write an argument, or a view of it."""
+    if _overlaps(target):
+        return
+    value = rng.choice(values)
+    new = value if value.dtype == target.dtype else value.to(target.dtype)
+    small = index.abs() % max(target.shape[0], 1) if target.dim() else index
+    kinds: list[Callable[[], object]] = [
+        lambda: target.copy_(value),
+        lambda: target.add_(new),
+        lambda: target.mul_(2),
+        lambda: target.zero_(),
+        lambda: target[..., 1:].copy_(new[..., 1:]),
+        lambda: target[..., 1:].copy_(target[..., :-1].clone()),
+        lambda: target.select(0, -1).copy_(new.select(0, 0)),
+        lambda: target.transpose(0, -1).copy_(new.transpose(0, -1)),
+        lambda: target.copy_(target.flip(0)),
+        lambda: target.index_put_((small[:1],), new[:1]),
+        lambda: target.index_put_((small,), target[:1] * 0 + 1, accumulate=True),
+        lambda: target.index_fill_(0, small, 1),
+        lambda: target.scatter_(-1, torch.zeros_like(target[..., :1], dtype=torch.int64), 3),
+        lambda: target.index_copy_(0, small[:1], new[:1]),
+        lambda: target.masked_fill_(target > 0, 1),
+        lambda: target.clamp_(-1, 1),
+    ]
+    # Shapes that do not fit, dtypes that an operator does not take: nothing is written.
+    with contextlib.suppress(RuntimeError, IndexError, ValueError, TypeError, NotImplementedError):
+        rng.choice(kinds)()

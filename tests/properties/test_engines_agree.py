@@ -203,6 +203,20 @@ def test_inductor(program: Program, dynamic: bool | None) -> None:
     _check(program, "inductor", dynamic, _SIZES if dynamic else _SIZES[:1])
 
 
+@settings(_ONCE, max_examples=8)
+@given(programs(30), st.sampled_from([None, True]))
+def test_native(program: Program, dynamic: bool | None) -> None:
+    _check(program, "native", dynamic, _SIZES if dynamic else _SIZES[:1])
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@settings(_ONCE, max_examples=200)
+@given(programs(30), st.sampled_from([None, True]))
+def test_native_at_length(program: Program, dynamic: bool | None) -> None:
+    _check(program, "native", dynamic)
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 @settings(_ONCE, max_examples=200)

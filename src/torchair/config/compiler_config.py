@@ -411,7 +411,9 @@ class CompilerConfig(_Group):
         "GE mode, or capture and replay.",
         deprecated=(("reduce-overhead", _REDUCE_OVERHEAD),),
     )
-    engine: Setting[str] = _ge(EngineName(), "auto", "What runs the Ascend IR graph. Ours.")
+    engine: Setting[str] = _ge(
+        EngineName(), "auto", "What runs the Ascend IR graph; native: C++ of its own, see native-engine.md. Ours."
+    )
     post_grad_custom_pre_pass: Setting[Callable[..., Any] | None] = option(
         CallableRule(),
         None,

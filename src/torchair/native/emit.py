@@ -33,14 +33,14 @@ class Kernel:
         body: The function without its name; equal for groups that differ only in pointers and sizes.
         pointers: Its pointers, in order.
         sizes: Its sizes, in order.
-        checks: It reports indices out of range in the last pointer.
+        checks: Operators whose indices it checks; it reports one out of range in the last pointer.
         comment: What it computes, one line for each operator.
     """
 
     body: str
     pointers: tuple[Buffer, ...]
     sizes: tuple[sympy.Symbol, ...]
-    checks: bool
+    checks: tuple[str, ...]
     comment: tuple[str, ...]
 
 
@@ -90,7 +90,7 @@ class _Emitter:
         self._sizes: dict[sympy.Symbol, str] = {}
         self._variables: dict[sympy.Symbol, str] = {}
         self._count = 0
-        self._checks = False
+        self._checks: dict[str, None] = {}
         self._written = group.writes.keys()
         self._results: dict[Buffer, Expr] = {}  # results of reductions and products, as variables
         self._fits: dict[Expr | None, str] = {}  # of a checked index: the variable that says whether it is in range
@@ -125,7 +125,7 @@ class _Emitter:
             body,
             tuple(self._pointers),
             tuple(self._sizes),
-            self._checks,
+            tuple(self._checks),
             tuple(line for label in dict.fromkeys(labels) for line in label.splitlines()),
         )
 
@@ -191,7 +191,7 @@ class _Emitter:
         return operation_text(expr, args)
 
     def _checked(self, expr: Expr, args: Sequence[str], block: _Block) -> str:
-        self._checks = True
+        self._checks[str(expr.value)] = None
         index, size = args[:2]
         if expr.op == "checked_wrapped":
             wrapped = self._new_name()

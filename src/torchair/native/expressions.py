@@ -62,7 +62,8 @@ class Expr:
         args: Operands.
         dtype: Of the value; bfloat16 and float16 only in loads and casts, arithmetic is in float32.
         buffer, offset: Of a load.
-        value: Of a constant; the sympy expression of an index; the name of a variable.
+        value: Of a constant; the sympy expression of an index; the name of a variable; of a checked index, the operator
+            that takes it.
         mask: A load happens only where this is true; elsewhere it is 0.
         variables: Loop variables it depends on.
         loads: The loads in it, itself included.
@@ -129,6 +130,16 @@ class Builder:
     def op(self, name: str, *args: Expr, dtype: torch.dtype) -> Expr:
         """An operation."""
         return self._make(name, args, dtype)
+
+    def checked(self, *args: Expr, wraps: bool, label: str) -> Expr:
+        """An index that is reported where it is out of range, and is 0 there.
+
+        Args:
+            args: The index, the size, and optionally where it is read at all.
+            wraps: Negative ones count from the end.
+            label: The operator that takes it.
+        """
+        return self._make("checked_wrapped" if wraps else "checked", args, torch.int64, value=label)
 
     def cast(self, value: Expr, dtype: torch.dtype) -> Expr:
         """A conversion, as ``Tensor.to`` does it."""
@@ -217,7 +228,7 @@ class Builder:
                 elif old.op == "index":
                     new = self.index(position(old.value))
                 elif old.args:
-                    new = self._make(old.op, tuple(visit(a) for a in old.args), old.dtype)
+                    new = self._make(old.op, tuple(visit(a) for a in old.args), old.dtype, value=old.value)
                 else:
                     new = old
             done[old] = new

@@ -337,8 +337,13 @@ class _RegionNodes:
                 lowering = lowering_of(node.target)
                 assert lowering is not None
                 value = lowering(region, node)
-                if node in written and isinstance(value, LoopValue):
-                    value = region.realize(value)  # what is written later, also through views of it
+                if isinstance(value, LoopValue) and (
+                    # What is written later, also through views of it.
+                    node in written
+                    # Sums along a chain of layers: else each layer would add up those of all layers before it.
+                    or (len(node.users) > 1 and not value.reads.isdisjoint(region.barriers))
+                ):
+                    value = region.realize(value)
                 region.values[node] = value
             for node in self.nodes:
                 if isinstance(node.meta["val"], torch.Tensor) and self.partition.is_read_outside(node, self.level):

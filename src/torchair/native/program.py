@@ -117,7 +117,7 @@ class NativeProgram:
     @property
     def messages(self) -> list[str]:
         """For each stage, what an index out of range means."""
-        return [f"an index is out of range in {'; '.join(kernel.comment)}" for kernel in self.kernels]
+        return [f"an index is out of range in {'; '.join(kernel.checks)}" for kernel in self.kernels]
 
     def bind(self, known: Mapping[sympy.Symbol, sympy.Expr]) -> BoundProgram:
         """The program for given values of the symbols of sizes."""

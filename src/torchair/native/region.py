@@ -74,7 +74,7 @@ class Region:
         values: Loop values of nodes; a tuple for a node with several results.
         inputs: Tensors from outside, by node.
         errors: Where kernels report indices out of range.
-        checks: What an entry of ``errors`` means: operator, and the size that the index went beyond.
+        barriers: Results of products and attention: what is made of them is no part of any earlier function.
         is_read_after: Whether a node, or a view of it, is read after another node, or outside of the region.
     """
 
@@ -85,8 +85,8 @@ class Region:
     errors: Buffer = field(
         default_factory=lambda: Buffer("errors", torch.int64, (sympy.Integer(8),), (sympy.S.One,), "errors")
     )
-    checks: list[str] = field(default_factory=list)
     label: str = ""
+    barriers: set[Buffer] = field(default_factory=set)
     is_read_after: Callable[[fx.Node, fx.Node], bool] = lambda node, write: True
     _count: int = 0
 

@@ -35,6 +35,7 @@ class Member:
         is_row: It has one element for each row, and not for each inner index.
         value: The element that it computes, or, of a reduction, the element that goes into it.
         offset: Where in ``operation.out`` the element lies.
+        loads: What it reads: for the element, and for its place where that is data.
         phase: How many loops over the inner indices stand before the one it is in.
     """
 
@@ -42,6 +43,7 @@ class Member:
     is_row: bool
     value: Expr
     offset: sympy.Expr
+    loads: frozenset[Expr]
     phase: int = 0
 
     @property
@@ -102,7 +104,7 @@ class Group:
 
 
 def _reads_of(member: Member) -> set[Buffer]:
-    found = {load.buffer for load in member.value.loads if load.buffer is not None}
+    found = {load.buffer for load in member.loads if load.buffer is not None}
     if isinstance(member.operation, Update) and member.operation.accumulate:
         found.add(member.out)
     return found
@@ -190,17 +192,24 @@ def _index(shape: Shape, variables: Sequence[sympy.Symbol]) -> list[sympy.Expr]:
 
 
 def _member(
-    operation: Compute | Update | Reduce, variables: Sequence[sympy.Symbol], *, is_row: bool, rows: int
+    operation: Compute | Update | Reduce,
+    variables: Sequence[sympy.Symbol],
+    builder: Builder,
+    *,
+    is_row: bool,
+    rows: int,
 ) -> Member:
     if isinstance(operation, Reduce):
         value = operation.element(
             [*_index(operation.kept, variables[:rows]), *_index(operation.reduced, variables[rows:])]
         )
         offset = operation.out.offset(_index(operation.kept, variables[:rows]))
-        return Member(operation, is_row, value, offset)
+        return Member(operation, is_row, value, offset, value.loads)
     index = _index(operation.shape, variables)
     offset = operation.position(index) if isinstance(operation, Update) else operation.out.offset(index)
-    return Member(operation, is_row, operation.element(index), offset)
+    value = operation.element(index)
+    places = (builder.indirect[s] for s in offset.free_symbols if s in builder.indirect)
+    return Member(operation, is_row, value, offset, value.loads.union(*(p.loads for p in places)))
 
 
 def _alone(operation: Operation, builder: Builder) -> Group:
@@ -213,13 +222,13 @@ def _alone(operation: Operation, builder: Builder) -> Group:
     if isinstance(operation, Reduce):
         rows, inner = _wide(operation.kept), _wide(operation.reduced)
         group = Group("rows", rows, inner)
-        member = _member(operation, group.variables, is_row=False, rows=len(rows))
+        member = _member(operation, group.variables, builder, is_row=False, rows=len(rows))
         if rows and inner and _is_by_columns(member, group):
             group.kind = "columns"
         group.members.append(member)
         return group
     group = Group("elements", _wide(operation.shape))
-    group.members.append(_member(operation, group.variables, is_row=True, rows=len(group.rows)))
+    group.members.append(_member(operation, group.variables, builder, is_row=True, rows=len(group.rows)))
     return group
 
 
@@ -249,7 +258,7 @@ def _join(group: Group, operation: Operation, builder: Builder) -> bool:
             natural = list(operation.order) == sorted(operation.order)
             if not inner or group.rows != (*rows, *inner) or not natural:
                 return False
-            member = _member(operation, group.variables, is_row=False, rows=len(rows))
+            member = _member(operation, group.variables, builder, is_row=False, rows=len(rows))
             if not _fits(group, member):
                 return False
             if _is_by_columns(member, Group("rows", rows, inner)) and rows:
@@ -264,7 +273,7 @@ def _join(group: Group, operation: Operation, builder: Builder) -> bool:
         natural = list(operation.order) == sorted(operation.order)
         if any(isinstance(m.operation, Compute | Update) and not m.is_row for m in group.members) and not natural:
             return False
-        member = _member(operation, group.variables, is_row=False, rows=len(rows))
+        member = _member(operation, group.variables, builder, is_row=False, rows=len(rows))
         if rows and inner and _is_by_columns(member, group) != (group.kind == "columns"):
             return False
         return _add(group, member)
@@ -272,11 +281,11 @@ def _join(group: Group, operation: Operation, builder: Builder) -> bool:
     if group.kind in ("elements", "product"):
         if sizes != group.rows:
             return False
-        return _add(group, _member(operation, group.variables, is_row=True, rows=len(group.rows)))
+        return _add(group, _member(operation, group.variables, builder, is_row=True, rows=len(group.rows)))
     if sizes == group.rows:
-        return _add(group, _member(operation, group.variables, is_row=True, rows=len(group.rows)))
+        return _add(group, _member(operation, group.variables, builder, is_row=True, rows=len(group.rows)))
     if group.kind == "rows" and group.inner and sizes == (*group.rows, *group.inner) and _is_natural(group):
-        return _add(group, _member(operation, group.variables, is_row=False, rows=len(group.rows)))
+        return _add(group, _member(operation, group.variables, builder, is_row=False, rows=len(group.rows)))
     return False
 
 
@@ -321,7 +330,7 @@ def _fits(group: Group, member: Member) -> bool:
     variables = group.variables
     for p in group.products:
         places[p.out] = p.out.offset(_index(p.out.shape, variables))
-    for load in member.value.loads:
+    for load in member.loads:
         if load.buffer in made:
             assert load.offset is not None
             if sympy.expand(load.offset - places[load.buffer]) != 0 or not _can_forward(group, load, member):
@@ -338,7 +347,7 @@ def _fits(group: Group, member: Member) -> bool:
     return all(
         load.buffer is not member.out or sympy.expand(load.offset - member.offset) == 0
         for other in (*group.members, member)
-        for load in other.value.loads
+        for load in other.loads
     )
 
 

@@ -11,10 +11,11 @@ from typing import Any
 
 from torchair import _torch_compat
 from torchair.capture.life_cycle import CapturedGraph
+from torchair.engines.native import NativeExecutable
 from torchair.errors import ArgumentTypeError
 from torchair.pipeline.ge_mode import CompiledGraph
 from torchair.pipeline.origin import Origin
-from torchair.report import CaptureRecord, Fallback, GraphRecord, Recapture, Recompile, Refused
+from torchair.report import CaptureRecord, Fallback, GraphRecord, NativeCode, Recapture, Recompile, Refused
 
 __all__ = ["AnyGraph", "Explanation", "explain", "note", "reset"]
 
@@ -43,6 +44,7 @@ class Explanation:
         auto_converted: Those that automatic conversion converted.
         torch_calls: Those that run as their torch operator.
         refused: Why those have no Ascend IR form.
+        native: What the native engine compiled to C++, and what it calls.
     """
 
     graphs: tuple[GraphRecord, ...]
@@ -55,6 +57,7 @@ class Explanation:
     auto_converted: Counter[str]
     torch_calls: Counter[str]
     refused: tuple[Refused, ...]
+    native: tuple[NativeCode, ...] = ()
     _alive: tuple[weakref.ref[AnyGraph], ...] = field(repr=False, compare=False, default=())
     _none: str = field(repr=False, compare=False, default="none")
 
@@ -79,6 +82,7 @@ class Explanation:
                 ("converted", _operators(self.converted)),
                 ("converted automatically", _operators(self.auto_converted)),
                 ("run as torch operators", _operators(self.torch_calls)),
+                ("native code", self.native),
                 ("without an Ascend IR form", [f"{text} ({_number(n, 'node')})" for text, n in refused.items()]),
             ]
         lines = []
@@ -139,6 +143,7 @@ def explain(compiled: Any) -> Explanation:
         auto_converted=sum((r.auto_converted for r in reports), Counter[str]()),
         torch_calls=sum((r.torch_calls for r in reports), Counter[str]()),
         refused=tuple(r for report in reports for r in report.refused),
+        native=tuple(_native_code(g) for g in graphs if isinstance(g, CompiledGraph) and _has_programs(g)),
         _alive=tuple(weakref.ref(graph) for graph in graphs),
         _none=none,
     )
@@ -208,6 +213,17 @@ def _record(graph: AnyGraph, origin: Origin) -> GraphRecord:
         state = "runs eagerly" if graph.runs_eagerly else _number(len(graph.captures), "capture")
         return GraphRecord(graph.name, "npugraph_ex", origin.function, graph.operators, state)
     return GraphRecord(graph.graph.name, "max-autotune", origin.function, len(graph.graph), f"{graph.engine} engine")
+
+
+def _has_programs(graph: CompiledGraph) -> bool:
+    return isinstance(graph.executable, NativeExecutable)
+
+
+def _native_code(graph: CompiledGraph) -> NativeCode:
+    assert isinstance(graph.executable, NativeExecutable)
+    record = graph.executable.record
+    functions = sum(len(program.kernels) for program in record.programs)
+    return NativeCode(graph.graph.name, len(record.programs), functions, tuple(record.left.items()))
 
 
 def _recompiles(found: Iterable[tuple[AnyGraph, Origin]]) -> list[Recompile]:

@@ -21,17 +21,20 @@ __all__ = ["checked", "index_parts", "indexed", "integer_index", "require_elemen
 aten = torch.ops.aten
 
 
-def checked(region: Region, index: Expr, size: sympy.Expr, mask: Expr | None, *, wraps: bool) -> sympy.Symbol:
+def checked(
+    region: Region, label: str, index: Expr, size: sympy.Expr, mask: Expr | None, *, wraps: bool
+) -> sympy.Symbol:
     """A position that stands for an index; out of range it is 0, and reported.
 
     Args:
+        label: The operator.
         size: Of the axis.
         wraps: Negative ones count from the end.
     """
     builder = region.builder
     extent = builder.index(size)
     args = [builder.cast(index, torch.int64), extent, *([mask] if mask is not None else [])]
-    return builder.symbol(builder.op("checked_wrapped" if wraps else "checked", *args, dtype=torch.int64))
+    return builder.symbol(builder.checked(*args, wraps=wraps, label=label))
 
 
 def require_elements(size: sympy.Expr) -> None:
@@ -76,6 +79,7 @@ def index_parts(
 
 def indexed(
     region: Region,
+    label: str,
     values: Sequence[LoopValue | None],
     block: Shape,
     at: int,
@@ -91,7 +95,9 @@ def indexed(
         if value is None:
             found.append(next(rest))
         else:
-            found.append(checked(region, broadcast_element(value, mine, block, mask), shape[d], mask, wraps=True))
+            found.append(
+                checked(region, label, broadcast_element(value, mine, block, mask), shape[d], mask, wraps=True)
+            )
     return found
 
 
@@ -103,8 +109,10 @@ def _index(region: Region, node: fx.Node) -> LoopValue:
     value = _in_memory(region, node, value)
     tensors = [v for v in values if v is not None]
 
+    label = region.label
+
     def element(index: Sequence[sympy.Expr], mask: Expr | None) -> Expr:
-        return value.element(indexed(region, values, block, at, value.shape, index, mask), mask)
+        return value.element(indexed(region, label, values, block, at, value.shape, index, mask), mask)
 
     return _gathered(node, value, tensors, element)
 
@@ -129,8 +137,10 @@ def _embedding(region: Region, node: fx.Node) -> LoopValue:
     require_elements(weight.shape[0])
     weight = _in_memory(region, node, weight)
 
+    label = region.label
+
     def element(index: Sequence[sympy.Expr], mask: Expr | None) -> Expr:
-        row = checked(region, indices.element(index[:-1], mask), weight.shape[0], mask, wraps=False)
+        row = checked(region, label, indices.element(index[:-1], mask), weight.shape[0], mask, wraps=False)
         return weight.element([row, index[-1]], mask)
 
     return _gathered(node, weight, [indices], element)
@@ -146,9 +156,11 @@ def _index_select(region: Region, node: fx.Node) -> LoopValue:
     require_elements(value.shape[dim])
     value = _in_memory(region, node, value)
 
+    label = region.label
+
     def element(index: Sequence[sympy.Expr], mask: Expr | None) -> Expr:
         own = [index[dim]] if indices.shape else []
-        at = checked(region, indices.element(own, mask), value.shape[dim], mask, wraps=False)
+        at = checked(region, label, indices.element(own, mask), value.shape[dim], mask, wraps=False)
         return value.element([*index[:dim], at, *index[dim + 1 :]], mask)
 
     return _gathered(node, value, [indices], element)
@@ -163,8 +175,10 @@ def _gather(region: Region, node: fx.Node) -> LoopValue:
     require_elements(value.shape[dim])
     value = _in_memory(region, node, value)
 
+    label = region.label
+
     def element(index: Sequence[sympy.Expr], mask: Expr | None) -> Expr:
-        at = checked(region, indices.element(index, mask), value.shape[dim], mask, wraps=False)
+        at = checked(region, label, indices.element(index, mask), value.shape[dim], mask, wraps=False)
         return value.element([*index[:dim], at, *index[dim + 1 :]], mask)
 
     return _gathered(node, value, [indices], element)

@@ -25,7 +25,13 @@ _FLOATS = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 
 @lowers(aten.mm.default)
 def _mm(region: Region, node: fx.Node) -> LoopValue:
-    return _product(region, node, node.args[0], node.args[1])
+    found, builder = _product(region, node, node.args[0], node.args[1]), region.builder
+    dtype: torch.dtype = node.meta["val"].dtype
+    if found.dtype is dtype:
+        return found
+    return LoopValue(
+        found.shape, dtype, lambda index, mask: builder.cast(found.element(index, mask), dtype), reads=found.reads
+    )
 
 
 @lowers(aten.addmm.default)
@@ -35,17 +41,19 @@ def _addmm(region: Region, node: fx.Node) -> LoopValue:
         raise Unsupported("it is scaled")
     found = _product(region, node, given["mat1"], given["mat2"])
     bias, builder = region.value(given["self"]), region.builder
-    shape, dtype = found.shape, compute_dtype(found.dtype)
+    shape, dtype = found.shape, found.dtype
+    result: torch.dtype = node.meta["val"].dtype
 
     def element(index: Any, mask: Any) -> Any:
         added = builder.cast(broadcast_element(bias, index, shape, mask), dtype)
-        total = builder.op("add", builder.cast(found.element(index, mask), dtype), added, dtype=dtype)
-        return builder.cast(total, found.dtype)
+        # Rounded once, after the sum, as the library does.
+        return builder.cast(builder.op("add", found.element(index, mask), added, dtype=dtype), result)
 
-    return LoopValue(shape, found.dtype, element, reads=found.reads | bias.reads, depth=1, cost=1 + bias.cost)
+    return LoopValue(shape, result, element, reads=found.reads | bias.reads, depth=1, cost=1 + bias.cost)
 
 
 def _product(region: Region, node: fx.Node, left: Any, right: Any) -> LoopValue:
+    """The product, not rounded to 16 bits."""
     a, b = region.value(left), region.value(right)
     rows = a.shape[0]
     if not rows.is_Integer or not 1 <= rows <= MOST_ROWS:
@@ -59,13 +67,9 @@ def _product(region: Region, node: fx.Node, left: Any, right: Any) -> LoopValue:
     if one.strides[1] != 1:
         one = _ready(region, region.realize(a.computed()))
     out = region.new_buffer((a.shape[0], b.shape[1]), compute_dtype(a.dtype))
+    region.barriers.add(out)
     region.operations.append(Product(out, one, two, (int(rows), a.shape[1], b.shape[1]), region.label))
-    found, builder = region.from_buffer(out), region.builder
-    if out.dtype is a.dtype:
-        return found
-    return LoopValue(
-        found.shape, a.dtype, lambda index, mask: builder.cast(found.element(index, mask), a.dtype), reads=found.reads
-    )
+    return region.from_buffer(out)
 
 
 def _operand(region: Region, node: fx.Node, value: LoopValue) -> Strided:
@@ -119,6 +123,7 @@ def _attention(region: Region, node: fx.Node) -> tuple[LoopValue | None, None]:
     q, k, v = (_operand(region, given[n], o) for n, o in (("query", query), ("key", key), ("value", value)))
     if any(o.strides[3] != 1 for o in (q, k, v)):
         raise Unsupported("its operands do not lie in order")
+    region.barriers.add(out)
     region.operations.append(
         Attention(
             out,

@@ -110,8 +110,10 @@ def _scatter(region: Region, node: fx.Node) -> LoopValue:
     def element(index: Index) -> Expr:
         return number if source is None else source.element(index, None)  # type: ignore[return-value]
 
+    label = region.label
+
     def index_of(index: Index) -> Index:
-        at = checked(region, indices.element(index, None), target.shape[dim], None, wraps=False)
+        at = checked(region, label, indices.element(index, None), target.shape[dim], None, wraps=False)
         return [at if d == dim else i for d, i in enumerate(index)]
 
     return _write(region, node, target, indices.shape, element, index_of, accumulate=accumulate)
@@ -127,13 +129,14 @@ def _index_put(region: Region, node: fx.Node) -> LoopValue:
     new = _apart(region, region.value(given["values"]), whole)
     apart = [None if v is None else _apart(region, v, whole) for v in values]
     target = _target(region, node, given["self"])
+    label = region.label
     return _write(
         region,
         node,
         target,
         shape,
         lambda index: region.builder.cast(broadcast_element(new, index, shape, None), whole.dtype),
-        lambda index: indexed(region, apart, block, at, whole.shape, index, None),
+        lambda index: indexed(region, label, apart, block, at, whole.shape, index, None),
         accumulate=bool(given["accumulate"]),
     )
 

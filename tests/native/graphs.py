@@ -1,0 +1,78 @@
+"""What tests of native programs share: functions traced to FX graphs, and graphs with native programs in them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import fx
+from torch.fx.experimental.proxy_tensor import make_fx
+
+from torchair import _torch_compat
+from torchair.frontend.reinplace import reinplace
+from torchair.native import PartitionRecord, replace_regions
+
+__all__ = ["assert_close", "has_narrow_products", "native", "traced"]
+
+#: How much results of fused kernels may differ from those of single operators.
+_TOLERANCES = {
+    torch.float32: {"rtol": 5e-5, "atol": 2e-5},
+    torch.float64: {"rtol": 1e-7, "atol": 1e-7},
+    torch.bfloat16: {"rtol": 1.6e-2, "atol": 1e-2},
+    torch.float16: {"rtol": 2e-3, "atol": 1e-3},
+}
+
+
+def traced(function: Callable[..., Any], arguments: Sequence[Any], *, mode: str = "fake") -> fx.GraphModule:
+    """The function as ATen operators that write its arguments at the end, as engines trace it.
+
+    Args:
+        mode: ``"fake"``, or ``"symbolic"`` for sizes that are symbols.
+    """
+    table = dict(_torch_compat.inductor_decompositions())
+    with torch.no_grad():
+        gm = make_fx(torch.func.functionalize(function), decomposition_table=table, tracing_mode=mode)(*arguments)
+    gm.graph.eliminate_dead_code()
+    gm.recompile()
+    return gm
+
+
+def has_narrow_products(gm: fx.GraphModule) -> bool:
+    """Whether it multiplies matrices of 16-bit floats: other orders of summation round to other numbers."""
+    products = ("mm", "bmm", "attention")
+    return any(
+        isinstance(value := node.args[-1] if node.args else None, fx.Node)
+        and isinstance(tensor := value.meta.get("val"), torch.Tensor)
+        and tensor.dtype in (torch.bfloat16, torch.float16)
+        for node in gm.graph.nodes
+        if any(p in str(node.target) for p in products)
+    )
+
+
+def native(gm: fx.GraphModule, *, in_place: bool = False) -> tuple[fx.GraphModule, PartitionRecord]:
+    """The graph with native programs, which are not compiled yet.
+
+    Args:
+        in_place: Arguments are written where the graph allows it; changes ``gm``.
+    """
+    if in_place:
+        with _torch_compat.no_dispatch_modes():
+            reinplace(gm, intermediates=True, inputs=True)
+    return replace_regions(gm, compile=False)
+
+
+def assert_close(got: Sequence[torch.Tensor], want: Sequence[torch.Tensor], *, narrow: bool = False) -> None:
+    """Same dtypes, sizes and strides; values within rounding.
+
+    Args:
+        narrow: Values went through products in 16-bit floats, whatever they are now.
+    """
+    assert len(got) == len(want)
+    for g, w in zip(got, want, strict=True):
+        assert (g.dtype, g.shape) == (w.dtype, w.shape)
+        assert w.numel() < 2 or all(
+            n == 1 or a == b for n, a, b in zip(w.shape, g.stride(), w.stride(), strict=True)
+        ), f"strides {g.stride()} instead of {w.stride()} for {tuple(w.shape)}"
+        tolerance = _TOLERANCES[torch.bfloat16] if narrow and w.is_floating_point() else _TOLERANCES.get(w.dtype, {})
+        torch.testing.assert_close(g, w, equal_nan=True, check_stride=False, **tolerance)

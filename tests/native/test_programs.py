@@ -1,0 +1,321 @@
+"""Native programs in graphs: what is fused, the order of reads and writes, indices out of range, equal functions."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from tests.native.graphs import assert_close, native, traced
+from torchair.errors import BuildError
+from torchair.native import NativeProgram, PartitionRecord
+from torchair.native.emit import Kernel
+from torchair.native.library import addresses
+from torchair.native.program import compile_programs
+
+pytestmark = pytest.mark.usefixtures("support")
+
+
+def _copies(arguments: Sequence[Tensor]) -> list[Tensor]:
+    return [torch.empty_strided(t.shape, t.stride(), dtype=t.dtype).copy_(t) for t in arguments]
+
+
+def _lowered(function: Callable[..., Any], *arguments: Tensor) -> tuple[Any, PartitionRecord]:
+    return native(traced(function, _copies(arguments)), in_place=True)
+
+
+def _check(function: Callable[..., Any], *arguments: Tensor) -> PartitionRecord:
+    """Run on copies and compare results and arguments with eager."""
+    module, record = _lowered(function, *arguments)
+    got, want = _copies(arguments), _copies(arguments)
+    assert_close([*module(*got), *got], [*function(*want), *want])
+    assert record.programs
+    return record
+
+
+def _kernels(record: PartitionRecord) -> list[tuple[str, bool]]:
+    """Kind of each function, and whether workers wait before it."""
+    return [(g.kind, g.barrier) for p in record.programs for g in p.groups]
+
+
+# --- what is fused ---
+
+
+def test_a_chain_with_two_reductions_is_one_function() -> None:
+    record = _check(lambda x: (torch.softmax(x * 2 + 1, -1),), torch.randn(6, 33))
+    assert _kernels(record) == [("rows", False)]
+
+
+def test_reductions_of_other_axes_are_functions_of_their_own() -> None:
+    record = _check(lambda x: (x.sum(0), x.sum(1)), torch.randn(40, 33))
+    assert sorted(kind for kind, _ in _kernels(record)) == ["columns", "rows"]
+
+
+def test_workers_wait_where_one_reads_what_another_wrote() -> None:
+    record = _check(lambda x: ((x.sum(1, keepdim=True) * x).sum(0),), torch.randn(300, 301))
+    assert any(barrier for _, barrier in _kernels(record)[1:])
+
+
+def test_independent_functions_do_not_wait() -> None:
+    record = _check(lambda x, y: (x + 1, y.sum(1)), torch.randn(300, 301), torch.randn(200, 205))
+    assert [barrier for _, barrier in _kernels(record)] == [False, False]
+
+
+# --- order of reads and writes ---
+
+
+def test_a_result_that_is_read_outside_is_computed_before_what_it_is_made_of_is_written() -> None:
+    """Seed 29 of the random graphs: the reader outside stands before the write, and runs after the program."""
+
+    def function(x: Tensor) -> tuple[Tensor]:
+        y = x.tanh()
+        z = torch.linalg.matrix_exp(y)  # a call between programs
+        x.copy_(torch.zeros_like(x))
+        return (z,)
+
+    _check(function, torch.rand(3, 3))
+
+
+def test_a_view_read_later_shows_what_was_there() -> None:
+    def function(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        old = (x * 2).t()
+        x.copy_(y)
+        return old + 1, x * old.t()
+
+    _check(function, torch.randn(4, 5), torch.randn(4, 5))
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda x: x.copy_(x.flip(0)),
+        lambda x: x.copy_(x.t() + 1),
+        lambda x: x[1:].copy_(x[:-1] * 2),
+        lambda x: x.sub_(x.sum(0)),
+        lambda x: x.copy_(torch.softmax(x, -1)),
+        lambda x: x.index_put_((torch.tensor([1, 3, 1]),), x[:3].clone(), accumulate=True),
+        lambda x: x.scatter_(0, (x > 0).long(), x.clone()),
+        lambda x: x.diagonal().add_(1),
+    ],
+    ids=["flip", "transposed", "shifted", "centered", "softmax", "index_put", "scatter", "diagonal"],
+)
+def test_a_tensor_is_written_with_what_is_read_from_it(write: Callable[[Tensor], Any]) -> None:
+    def function(x: Tensor) -> tuple[Tensor]:
+        write(x)
+        return (x * 2,)
+
+    _check(function, torch.randn(5, 5))
+
+
+def test_two_arguments_trade_places() -> None:
+    def function(x: Tensor, y: Tensor) -> tuple[Tensor]:
+        old = x.clone()
+        x.copy_(y)
+        y.copy_(old)
+        return (x - y,)
+
+    _check(function, torch.randn(4, 5), torch.randn(4, 5))
+
+
+def test_written_arguments_have_new_versions() -> None:
+    def function(x: Tensor, y: Tensor) -> tuple[Tensor]:
+        x.add_(1)
+        return (x * y,)
+
+    x, y = torch.randn(4), torch.randn(4)
+    module, _ = _lowered(function, x, y)
+    before = x._version, y._version
+    module(x, y)
+    assert x._version > before[0]
+    assert y._version == before[1]
+
+
+def test_scattered_indices_of_several_axes_pass_through_one_loop() -> None:
+    index = torch.randint(0, 20, (3, 5))
+    record = _check(
+        lambda x, i, v: (x.index_put((i,), v * 2), x.index_put((i,), v, accumulate=True)),
+        torch.randn(20), torch.randperm(20)[:15].view(3, 5), torch.randn(3, 5),
+    )  # fmt: skip
+    assert record.programs
+    _check(lambda x, i, v: (x.index_put((i,), v, accumulate=True),), torch.randn(20), index, torch.randn(3, 5))
+
+
+# --- indices out of range ---
+
+_X = torch.arange(20.0).view(4, 5)
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments", "named"),
+    [
+        (lambda x, i: (x[i],), (_X, torch.tensor([0, 4])), "aten.index.Tensor"),
+        (lambda x, i: (x[i] + 1,), (_X, torch.tensor([-5])), "aten.index.Tensor"),
+        (lambda x, i: (x.gather(0, i),), (_X, torch.tensor([[0, 4, 0, 0, 0]])), "aten.gather"),
+        (lambda x, i: (x.scatter(0, i, 1.0),), (_X, torch.tensor([[0, -1, 0, 0, 0]])), "aten.scatter"),
+    ],
+)
+def test_an_index_out_of_range_names_the_operator(function: Any, arguments: Any, named: str) -> None:
+    module, record = _lowered(function, *arguments)
+    assert record.programs
+    with pytest.raises(IndexError, match=f"out of range in .*{named}"):
+        module(*arguments)
+    good = (arguments[0], torch.zeros_like(arguments[1]))
+    assert_close(module(*good), function(*good))  # nothing is left of the error
+
+
+def test_nothing_is_written_at_an_index_out_of_range() -> None:
+    def function(x: Tensor, i: Tensor) -> tuple[Tensor]:
+        x.index_put_((i,), torch.full((), 7.0))
+        return (x + 1,)
+
+    x = _X.clone()
+    module, _ = _lowered(function, x, torch.tensor([1, 2]))
+    with pytest.raises(IndexError, match="index_put"):
+        module(x, torch.tensor([2, 9]))
+    assert torch.equal(x[[0, 1, 3]], _X[[0, 1, 3]])
+
+
+def test_an_axis_without_elements_is_left_to_the_operator() -> None:
+    x, index = torch.randn(0, 5), torch.tensor([0])
+    module, record = _lowered(lambda x, i: (x[i] * 2,), x, index)
+    assert "no element" in record.left["aten.index.Tensor"]
+    with pytest.raises(IndexError):
+        module(x, index)
+
+
+# --- extremes ---
+
+
+def test_special_numbers() -> None:
+    numbers = torch.tensor([0.0, -0.0, 1.5, -2.5, float("inf"), float("-inf"), float("nan")])
+
+    def function(x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
+        return (
+            torch.maximum(x, y),
+            x.relu(),
+            x.clamp(-1, 1),
+            x.sign(),
+            x.round(),
+            x.amax(0),
+            x.argmax(),
+            x + 0.0,
+            x / y,
+        )
+
+    _check(function, numbers, numbers.flip(0))
+    module, _ = _lowered(lambda x: (x.relu(), x.clamp(0, 1)), numbers)
+    for got, want in zip(module(numbers), (numbers.relu(), numbers.clamp(0, 1)), strict=True):
+        assert torch.equal(got.signbit(), want.signbit())
+
+
+def test_roots_of_float16_are_those_of_its_pow() -> None:
+    _check(lambda x: (x**0.5, x**-0.5, x**2), torch.tensor([4.0, -0.0, float("-inf")], dtype=torch.float16))
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8])
+def test_integers_wrap_around(dtype: torch.dtype) -> None:
+    info = torch.iinfo(dtype)
+    x = torch.tensor([0, 1, info.max, info.min, info.max - 1, 7], dtype=dtype)
+    _check(lambda x, y: (x + y, x * y, -x, x - y, x.abs(), (x * y).sum(), x.prod(0)), x, x.flip(0).contiguous())
+
+
+def test_no_elements_and_no_axes() -> None:
+    record = _check(
+        lambda a, b, s: (a + s, a.sum(0), b.sum(1), (a * 2).sum(), b.prod(1), torch.cat([a, a * 2]), s.sum() * 2),
+        torch.randn(0, 4), torch.randn(3, 0), torch.tensor(3.0),
+    )  # fmt: skip
+    assert record.programs
+
+
+def test_strides_beyond_int32() -> None:
+    big = torch.zeros(1, 1).as_strided((1, 1), (2**33, 2**32))
+    _check(lambda x: (x + 1, x.sum(0)), big)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("rows", [1, 2, 5, 8])
+def test_products_of_few_rows_in_all_layouts(rows: int, dtype: torch.dtype) -> None:
+    """No worse than twice the library's error, measured against float64."""
+
+    def function(a: Tensor, b: Tensor, bt: Tensor, c: Tensor) -> tuple[Tensor, ...]:
+        return (a @ b, a @ bt.t(), torch.addmm(c, a, b), a.t().contiguous().t() @ b, a[:1] @ bt.t())
+
+    arguments = [torch.randn(s).to(dtype) for s in ((rows, 300), (300, 35), (35, 300), (35,))]
+    module, record = _lowered(function, *arguments)
+    assert not any(op in record.left for op in ("aten.mm.default", "aten.addmm.default"))
+    exact = function(*(t.double() for t in arguments))
+    for got, eager, truth in zip(module(*arguments), function(*arguments), exact, strict=True):
+        error, theirs = ((t.double() - truth).abs().max() for t in (got, eager))
+        assert error <= 2 * theirs + 1e-7 * truth.abs().max()
+
+
+# --- functions and the library ---
+
+
+def _layers(count: int) -> list[Kernel]:
+    def function(x: Tensor, *weights: Tensor) -> tuple[Tensor]:
+        for w in weights:
+            x = torch.nn.functional.layer_norm(x + torch.tanh(x) @ w, (8,))
+        return (x,)
+
+    arguments = [torch.randn(4, 8), *(torch.randn(8, 8) for _ in range(count))]
+    _, record = _lowered(function, *arguments)
+    return [k for p in record.programs for k in p.kernels]
+
+
+def test_equal_layers_share_functions() -> None:
+    few, many = ({k.body for k in _layers(n)} for n in (3, 12))
+    assert len(_layers(12)) > len(_layers(3))
+    assert few == many
+    first, second = addresses(_layers(3)), addresses(_layers(12))
+    assert set(first) == set(second)
+
+
+def test_a_function_that_does_not_compile_shows_what_the_compiler_says() -> None:
+    broken = Kernel("  this is no C++;", (), (), checks=(), comment=("a comment",))
+    with pytest.raises(BuildError) as caught:
+        addresses([broken])
+    text = str(caught.value)
+    assert "does not compile" in text
+    source = next(word for word in text.split() if word.endswith(".cpp") and "kernels_" in word)
+    with open(source, encoding="utf-8") as file:  # noqa: PTH123
+        assert "this is no C++;" in file.read()
+
+
+def test_programs_run_in_threads() -> None:
+    module, record = _lowered(lambda x: (torch.softmax(x.tanh(), -1) * x.sum(),), torch.randn(64, 100))
+    compile_programs(record.programs)
+    inputs = [torch.randn(64, 100) for _ in range(4)]
+    want = [torch.softmax(x.tanh(), -1) * x.sum() for x in inputs]
+    problems: list[BaseException] = []
+
+    def work(x: Tensor, expected: Tensor) -> None:
+        try:
+            for _ in range(50):
+                assert_close(module(x), [expected])
+        except BaseException as e:  # noqa: BLE001
+            problems.append(e)
+
+    threads = [threading.Thread(target=work, args=pair) for pair in zip(inputs, want, strict=True)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not problems
+
+
+def test_a_program_is_bound_once_for_each_size() -> None:
+    def function(x: Tensor) -> tuple[Tensor]:
+        return (torch.softmax(x * 2, -1),)
+
+    module, record = native(traced(function, [torch.randn(5, 7)], mode="symbolic"))
+    (program,) = record.programs
+    assert isinstance(program, NativeProgram)
+    for shape in ((5, 7), (9, 3), (5, 7)):
+        x = torch.randn(shape)
+        assert_close(module(x), function(x))
+    assert len(program._bound) == 2
