@@ -322,7 +322,7 @@ The C++ sources of an operator project have other arguments than its prototypes 
   where:
     the project FOLDER
 """
-    for program in ("import guide_project", "from torchair.cli.main import main\nmain(['op', 'build', '.'])"):
+    for program in ("import guide_project", "from torchair.cli.group import torchair\ntorchair(['op', 'build', '.'])"):
         output = run_python(program, project, fails=True).replace(str(project), "FOLDER")
         assert output.endswith(expected), output
 
