@@ -100,10 +100,11 @@ try:
     torch.ops.guide.my_op(x, torch.ones(5), [], 0.5, 3)
 except RuntimeError as error:
     print(error)
-try:
-    torch.ops.guide.my_op(x.to(torch.complex64), None, [], 0.5, 3)
-except RuntimeError as error:
-    print(error)
+for dtype in (torch.complex64, torch.float8_e5m2, torch.uint16):
+    try:
+        torch.ops.guide.my_op(x.to(dtype), None, [], 0.5, 3)
+    except RuntimeError as error:
+        print(error)
 """,
         built_project,
     )
@@ -111,6 +112,29 @@ except RuntimeError as error:
     assert "MyOp: the kernel reads elements of dtype float32 from a tensor of dtype float64" in output
     assert "MyOp: a tensor of sizes [5] cannot be broadcast to [2, 3]" in output
     assert "MyOp: dtype complex64 is not supported; supported are real numbers and bool" in output
+    numbers = "float32, float64, float16, bfloat16, uint8, int8, int16, int32, int64 and bool"
+    assert f"MyOp: dtype float8_e5m2 is not supported; supported are {numbers}" in output
+    assert f"MyOp: dtype uint16 is not supported; supported are {numbers}" in output
+
+
+def test_nothing_is_written_into_elements_that_share_memory(built_project: Path) -> None:
+    output = run_python(
+        """
+import torch, guide_project
+x = torch.arange(3.0)
+try:
+    torch.ops.guide.my_inplace(x.expand(2, 3), torch.ones(2, 3))
+except RuntimeError as error:
+    print(str(error).splitlines()[0])
+assert x.equal(torch.arange(3.0)), x
+assert torch.ops.guide.my_op(x.expand(2, 3), x.expand(2, 3), [], 0.0, 0).equal(2 * x.expand(2, 3))
+""",
+        built_project,
+    )
+    assert output.strip() == (
+        "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
+        "Please clone() the tensor before performing the operation."
+    )
 
 
 def test_only_what_changed_is_compiled(project: Path) -> None:

@@ -5,6 +5,7 @@
 
 #include <torchair/kernel.h>
 
+#include <ATen/MemoryOverlap.h>
 #include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
 #include <torch/library.h>
@@ -48,6 +49,8 @@ std::vector<std::string>& problems() {
 Tensor view(const at::Tensor& tensor, bool written) {
   TORCH_CHECK(tensor.layout() == c10::kStrided, "a tensor of layout ", tensor.layout(), " was given, not a strided one");
   TORCH_CHECK(tensor.device().is_cpu(), "a tensor on ", tensor.device(), " was given, the kernel runs on the CPU");
+  // As PyTorch's own operators refuse it: one write would change several elements.
+  if (written) at::assert_no_internal_overlap(tensor);
   // Asking for memory to write into would copy a tensor that shares it lazily.
   void* data = written ? tensor.mutable_data_ptr() : const_cast<void*>(tensor.const_data_ptr());
   return Tensor(data, tensor.sizes().vec(), tensor.strides().vec(),

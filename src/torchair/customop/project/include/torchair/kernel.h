@@ -70,7 +70,7 @@ void dispatch_integral(DType dtype, Body&& body) {
     case DType::Int32: return body(int32_t{});
     case DType::Int64: return body(int64_t{});
     case DType::Bool: return body(bool{});
-    default: fail("dtype ", dtype, " is not supported; supported are the integers and bool");
+    default: fail("dtype ", dtype, " is not supported; supported are uint8, int8, int16, int32, int64 and bool");
   }
 }
 
@@ -84,6 +84,13 @@ void dispatch_all(DType dtype, Body&& body) {
     case DType::ComplexHalf:
     case DType::ComplexFloat:
     case DType::ComplexDouble: fail("dtype ", dtype, " is not supported; supported are real numbers and bool");
+    case DType::Float8_e5m2:
+    case DType::Float8_e4m3fn:
+    case DType::UInt16:
+    case DType::UInt32:
+    case DType::UInt64:
+      fail("dtype ", dtype, " is not supported; supported are float32, float64, float16, bfloat16, uint8, int8, int16, ",
+           "int32, int64 and bool");
     default: return dispatch_integral(dtype, body);
   }
 }
