@@ -9,8 +9,11 @@ from typing import Any
 
 import pytest
 from expecttest import assert_expected_inline
+from tests.errors.texts import raised
 
 from torchair.cli import main
+from torchair.customop import new_operator
+from torchair.errors import ProjectError
 
 testing = pytest.importorskip("click.testing", reason="the extra 'cli' is not installed")
 
@@ -148,3 +151,23 @@ def test_without_click(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFi
         main.main()
     assert caught.value.code == 2
     assert capsys.readouterr().err == "The command line needs click: pip install 'torchair[cli]'\n"
+
+
+def test_names_that_would_not_work(tmp_path: Path) -> None:
+    text = raised(
+        lambda: new_operator("my_op", "(Tensor x, int meta_outputs) -> Tensor", tmp_path / "one", converter=True),
+        ProjectError,
+    )
+    assert text == (
+        "An operator cannot be generated [TA223]\n  why:\n"
+        "    schema: npu::my_op(Tensor x, int meta_outputs) -> Tensor\n"
+        "    argument 'meta_outputs' has the name of a parameter that every converter has; choose another\n"
+        "  fix:\n    Change the schema or the name."
+    )
+    text = raised(lambda: new_operator("my_op", "(Tensor x) -> Tensor", tmp_path / "two", namespace=""), ProjectError)
+    assert text == (
+        f"An operator project cannot have these names [TA223]\n  why:\n    folder: {tmp_path / 'two'}\n"
+        "    the namespace '' is not an identifier (letters A-Z and a-z, digits, underscores)\n"
+        "  fix:\n    Choose another folder or namespace: --out my_project --namespace npu"
+    )
+    assert not list(tmp_path.iterdir())

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-import pytest
+import re
+import subprocess
+from pathlib import Path
 
+import pytest
+import torch
+
+from torchair.build import find_compiler
+from torchair.customop import project
 from torchair.customop.schema_text import identifier_problem, namespace_problem, parse_schema, schema_problems
-from torchair.errors import SchemaError
+from torchair.errors import Rejection, SchemaError
 
 GUIDE = (
     "my_op(Tensor x, Tensor? y, Tensor[] z, float attr1, int attr2) -> Tensor",
@@ -56,6 +63,10 @@ def test_white_space_and_a_namespace_of_its_own() -> None:
         ("f(Tensor int) -> Tensor", "'int' is a keyword of C++"),
         ("f(Tensor __x) -> Tensor", "'__x' is reserved in C++"),
         ("f(Tensor _X) -> Tensor", "'_X' is reserved in C++"),
+        ("f(Tensor M_PI) -> Tensor", "'M_PI' is a macro of C++ headers"),
+        ("f(Tensor x) -> Tensor BUFSIZ", "the result name 'BUFSIZ' is a macro of C++ headers"),
+        ("torch::f(Tensor x) -> Tensor", "one of PyTorch's own namespaces"),
+        ("npugraph_ex::f(Tensor x) -> Tensor", "one of this project's own namespaces"),
         ("f(Tensor x, Tensor x) -> Tensor", "two arguments 'x'"),
         ("f(Tensor x) -> (Tensor a, Tensor a)", "two results 'a'"),
         ("f(Tensor x) -> Tensor x", "the result 'x' has the name of an argument"),
@@ -124,3 +135,53 @@ def test_names() -> None:
     assert identifier_problem("not") == "is a keyword of Python and C++"
     assert namespace_problem("npu") is None
     assert namespace_problem("prims") is not None
+
+
+MACROS = """
+    NAN INFINITY NULL EOF BUFSIZ CHAR_BIT RAND_MAX HUGE_VALF INT_MAX DBL_MIN M_E M_SQRT1_2 errno
+    EINVAL stdin SIGINT INT64_C FE_ALL_EXCEPT offsetof TORCHAIR_CHECK
+"""
+
+
+@pytest.mark.parametrize("name", MACROS.split())
+def test_macros(name) -> None:
+    assert identifier_problem(name) == "is a macro of C++ headers"
+
+
+def test_names_that_are_no_macros() -> None:
+    names = [
+        "N",
+        "K",
+        "EPS",
+        "KV",
+        "M_",
+        "M",
+        "W",
+        "I",
+        "max_value",
+        "x_max",
+        "E",
+        "INT",
+        "nan",
+        "infinity",
+        "maximum",
+        "AT",
+    ]
+    assert [name for name in names if identifier_problem(name)] == []
+
+
+def test_every_macro_of_the_headers_that_a_kernel_includes() -> None:
+    compiler = find_compiler()
+    if isinstance(compiler, Rejection):
+        pytest.skip(compiler.reason)
+    folders = [Path(project.__file__).parent / "include", Path(torch.__file__).parent / "include"]
+    ran = subprocess.run(
+        [*compiler.command, "-std=c++17", "-dM", "-E", "-x", "c++", *(f"-I{folder}" for folder in folders), "-"],
+        input="#include <torchair/kernel.h>\n#include <climits>\n#include <cfloat>\n#include <cfenv>\n",
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    names = re.findall(r"^#define (\w+)", ran.stdout, re.MULTILINE)
+    assert len(names) > 300
+    assert [name for name in names if identifier_problem(name) is None] == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import keyword
 import re
 from collections.abc import Iterable, Iterator
@@ -21,7 +22,7 @@ _MAX_NAME = 100
 _MAX_BRACKETS = 200
 _EXAMPLE = "my_op(Tensor x, Tensor? y, Tensor[] z, float attr1, int attr2) -> Tensor"
 
-# Source: C++23, [lex.key] and [lex.digraph]; a few names that headers define as macros.
+# Source: C++23, [lex.key] and [lex.digraph].
 _CPP_WORDS = """
     alignas alignof and and_eq asm auto bitand bitor bool break case catch char char8_t char16_t char32_t class compl
     concept const const_cast consteval constexpr constinit continue co_await co_return co_yield decltype default delete
@@ -29,9 +30,33 @@ _CPP_WORDS = """
     namespace new noexcept not not_eq nullptr operator or or_eq private protected public register reinterpret_cast
     requires return short signed sizeof static static_assert static_cast struct switch template this thread_local throw
     true try typedef typeid typename union unsigned using virtual void volatile wchar_t while xor xor_eq
-    assert errno NULL EOF
 """
 _CPP_KEYWORDS = frozenset(_CPP_WORDS.split())
+
+# Macros of the headers that torchair/kernel.h includes, and of the other standard headers: the preprocessor replaces
+# such a name wherever it stands. Source: C++23, [library], and what "g++ -dM -E" lists for glibc, whose families of
+# names have a pattern here, with room for further members; the tests compare both with the compiler at hand.
+_CPP_MACRO_WORDS = """
+    assert assert_perror errno NULL EOF WEOF NAN INFINITY DOMAIN SING OVERFLOW UNDERFLOW PLOSS TLOSS HUGE MAXFLOAT
+    BUFSIZ stdin stdout stderr alloca strdupa strndupa offsetof setjmp va_start va_arg va_end va_copy issubnormal
+    math_errhandling sched_priority pthread_cleanup_push pthread_cleanup_pop pthread_cleanup_push_defer_np
+    pthread_cleanup_pop_restore_np CHAR_BIT CLOCKS_PER_SEC EXIT_SUCCESS EXIT_FAILURE L_ctermid L_cuserid L_tmpnam
+    P_tmpdir BIG_ENDIAN LITTLE_ENDIAN PDP_ENDIAN BYTE_ORDER MB_CUR_MAX NFDBITS CSIGNAL TIMER_ABSTIME TIME_UTC
+    HAS_DEMANGLE HIDDEN_NAMESPACE_BEGIN HIDDEN_NAMESPACE_END unix linux ENOTSUP EHWPOISON
+    MAX_INPUT MAX_CANON PIPE_BUF NZERO LONG_BIT WORD_BIT
+"""
+_CPP_MACROS = frozenset(_CPP_MACRO_WORDS.split()) | {name for name in dir(errno) if name[0] == "E"}
+_CPP_MACRO_FAMILIES = re.compile(
+    r"(M|FP|LC|NL|SEEK|SIG|ADJ|MOD|STA|CLOCK|CLONE|CPU|SCHED|PTHREAD|FD|MATH|RENAME|FE|FLT|DBL|LDBL|ATOMIC|DECIMAL)_\w+"
+    r"|(C10|AT|TORCH|TORCHAIR|CUDA|SYCL|STATIC|CONSTEXPR)_[A-Z0-9_]+"
+    r"|[A-Z0-9_]+_(MAX|MIN|WIDTH)|U?INT(8|16|32|64|MAX)_C|HUGE_VAL\w*|SNAN\w*|SIG[A-Z]+[0-9]?"
+    r"|W(CONTINUED|EXITED|EXITSTATUS|IF[A-Z]+|NOHANG|NOWAIT|STOPPED|STOPSIG|TERMSIG|UNTRACED)"
+    r"|(be|le)(16|32|64)toh|hto(be|le)(16|32|64)"
+)
+#: Further namespaces in which PyTorch defines operators, and those of this package.
+_TORCH_NAMESPACES = frozenset({"torch", "c10d", "higher_order", "profiler"})
+_OWN_NAMESPACES = frozenset({"torchair", "npugraph_ex"})
+
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
@@ -53,6 +78,8 @@ def identifier_problem(name: object) -> str | None:
     ]
     if languages:
         return f"is a keyword of {' and '.join(languages)}"
+    if name in _CPP_MACROS or _CPP_MACRO_FAMILIES.fullmatch(name):
+        return "is a macro of C++ headers"
     if "__" in name or re.match(r"_[A-Z]", name):
         return "is reserved in C++ (two underscores, or one before a capital)"
     return None
@@ -61,9 +88,11 @@ def identifier_problem(name: object) -> str | None:
 def namespace_problem(name: object) -> str | None:
     """Why operators cannot be defined in a namespace, or None."""
     problem = identifier_problem(name)
-    if problem is None and (name in BUILTIN_NAMESPACES or hasattr(type(torch.ops), str(name))):
+    if problem is not None:
+        return problem
+    if name in BUILTIN_NAMESPACES or name in _TORCH_NAMESPACES or hasattr(type(torch.ops), str(name)):
         return "is one of PyTorch's own namespaces"
-    return problem
+    return "is one of this project's own namespaces" if name in _OWN_NAMESPACES else None
 
 
 def parse_schema(text: str, *, namespace: str | None = None) -> OperatorSchema:

@@ -182,7 +182,10 @@ def _new_operator(
     converter: bool,
 ) -> Generated:
     is_new = not (root / MARKER).is_file()
-    project = _new_project(root, namespace or "npu") if is_new else _same_namespace(Project.open(root), namespace)
+    if is_new:
+        project = _new_project(root, "npu" if namespace is None else namespace)
+    else:
+        project = _same_namespace(Project.open(root), namespace)
     if kernel not in KERNELS:
         raise ProjectError(
             "A kernel language is not known",

@@ -231,6 +231,11 @@ def _argument_problems(schema: OperatorSchema) -> list[str]:
         if a.is_placement
     ]
     problems += [
+        f"argument {a.name!r} has the name of a parameter that every converter has; choose another"
+        for a in schema.arguments
+        if a.name == "meta_outputs"
+    ]
+    problems += [
         f"argument {a.name!r} is of type {a.torch_type}; write Tensor[]"
         for a in schema.tensors
         if a.torch_type not in ("Tensor", "Tensor?", "Tensor[]")
