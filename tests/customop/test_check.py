@@ -485,3 +485,22 @@ def test_our_own_operators_are_correct(op, args) -> None:
     overload = getattr(torch.ops.air, op).default
     torch.library.opcheck(overload, args)
     assert check_call(overload, args, {}).problems == ()
+
+
+def test_a_kernel_that_ends_the_process() -> None:
+    library = torch.library.Library("check_exit", "DEF")
+    library.define("leave(Tensor x) -> Tensor")
+
+    def kernel(x: torch.Tensor) -> torch.Tensor:
+        raise leaving
+
+    library.impl("leave", kernel, "CPU")
+    library.impl("leave", torch.empty_like, "Meta")
+    leaving: BaseException = SystemExit(3)
+    report = torchair.check_operator("check_exit::leave", torch.ones(2))
+    row = next(row for row in report.rows if row.deliverable == "eager kernel (cpu)")
+    assert (row.status, row.why) == ("wrong", "it raised ExitError: SystemExit(3) ends the process")
+    assert not report.ok
+    leaving = KeyboardInterrupt()
+    with pytest.raises(KeyboardInterrupt):
+        torchair.check_operator("check_exit::leave", torch.ones(2))

@@ -326,3 +326,13 @@ def test_any_text_is_a_rule_or_a_typed_error(text, parse) -> None:
 def test_syntax_errors_name_the_place() -> None:
     with pytest.raises(RuleSyntaxError, match=r"'y' is not expected there \(character 3\)"):
         parse_expression("x y")
+
+
+@pytest.mark.parametrize(("second", "problem"), [(3, "it divides by zero"), (2, "is no size")])
+def test_symbolic_sizes_that_give_nothing(second: int, problem: str) -> None:
+    schema = parse_schema("f(Tensor x, Tensor y) -> Tensor")
+    rule = parse_size("{x.size(0) / (y.size(0) - 3)}", scope_of(schema))
+    mode = _torch_compat.symbolic_fake_mode()
+    x, y = (_torch_compat.create_size_symbol(mode, name, size) for name, size in (("a", 5), ("b", second)))
+    with mode, pytest.raises(OutputRuleError, match=problem):
+        evaluate(rule, {"x": torch.empty(x), "y": torch.empty(y)})

@@ -70,6 +70,8 @@ _PAGES = "\n\nCPU: registered at"
 
 
 def _fault_fix(fault: str) -> str:
+    if "ends the process" in fault:
+        return "Raise an exception that says what is wrong instead of calling sys.exit."
     if "not contiguous" in fault or "contiguous tensors" in fault:
         return "Read tensors by their strides, or begin with x = x.contiguous()."
     if "empty tensors" in fault:

@@ -27,6 +27,10 @@ __all__ = ["Observation", "Observations", "observe"]
 _FIRST, _VARIED, _SECONDS = 80, 64, 60.0
 
 
+class ExitError(Exception):
+    """A kernel raised ``SystemExit``, which is no ``Exception``."""
+
+
 @dataclass(frozen=True, slots=True)
 class Observation:
     """One call that the kernel took.
@@ -181,6 +185,10 @@ class _Runner:
             self.seen.refused.append((call, e))
             if fault := _unexpected(call, e, self.seen.taken):
                 self.seen.faults.append(fault)
+            return False
+        except SystemExit as e:
+            self.seen.refused.append((call, ExitError(f"SystemExit({e.code!r}) ends the process")))
+            self.seen.faults.append(f"it ends the process (SystemExit) instead of raising an error: {call}")
             return False
         results = leaves(checked.result)
         faults = list(self._unlike_plain(call, results, args, kwargs))

@@ -22,6 +22,7 @@ from typing import Any, Literal, TypeAlias
 import lark
 import torch
 
+from torchair import _torch_compat
 from torchair.convert.schemas import Argument, OperatorSchema
 from torchair.customop import rule_functions as functions
 from torchair.customop.rule_functions import DTYPES, FUNCTIONS, METHODS, Function, Kind
@@ -447,7 +448,7 @@ def evaluate(rule: Rule, arguments: Mapping[str, Any]) -> Any:
         value = _evaluate(rule.expression, arguments)
         if rule.result == "size":
             value = list(value)
-            if any(not isinstance(n, torch.SymInt) and not 0 <= n < 2**63 for n in value):
+            if any(map(_is_no_size, value)):
                 raise ValueError(f"{value} is no size")
     except ValueError as e:
         names = sorted(rule.names)
@@ -457,6 +458,14 @@ def evaluate(rule: Rule, arguments: Mapping[str, Any]) -> Any:
             fix="Pass other arguments, or correct the rule.",
         ) from None
     return value
+
+
+def _is_no_size(number: Any) -> bool:
+    """Whether a number is negative or too great; of a symbolic one its value in this call is read, without a guard."""
+    if isinstance(number, torch.SymInt):
+        hint = _torch_compat.size_hint(number)  # for other values PyTorch adds the guard, when it makes the tensor
+        return hint is not None and hint < 0
+    return not 0 <= number < 2**63
 
 
 def _evaluate(expression: Expression, arguments: Mapping[str, Any]) -> Any:

@@ -105,6 +105,8 @@ def divide(a: Any, b: Any) -> Any:
         raise ValueError("it divides by zero")
     if _torch_compat.known_true(a >= 0) and _torch_compat.known_true(b > 0):
         return a // b
+    if not _torch_compat.known_true(b > 0) and bool(b == 0):  # the sign decides below anyway
+        raise ValueError("it divides by zero")
     return a // b if bool(a >= 0) == bool(b > 0) else -((-a) // b)
 
 
