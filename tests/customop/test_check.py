@@ -395,6 +395,36 @@ def test_guesses_are_right(schema: str, body: str) -> None:
     assert torchair.check_operator(getattr(ops, name)).ok
 
 
+def roi_mean(x: Tensor, rois: Tensor, scale: float, h: int, w: int) -> Tensor:
+    if x.dim() != 4 or rois.dim() != 2 or rois.size(1) != 5:
+        raise RuntimeError("x must be [N, C, H, W], rois [K, 5]")
+    means = x.mean((2, 3))[rois[:, 0].long()] * scale
+    return means[:, :, None, None].expand(-1, -1, h, w).contiguous()
+
+
+def scaled_rows(x: Tensor, rows: Tensor) -> Tensor:
+    if x.size(0) != rows.size(0):
+        raise RuntimeError("x and rows must have as many rows")
+    return torch.zeros(x.size(0), 7)
+
+
+define("guess_roi(Tensor x, Tensor rois, float scale, int h, int w) -> Tensor", roi_mean)
+define("guess_tie(Tensor x, Tensor rows) -> Tensor", scaled_rows)
+
+
+def test_sizes_that_are_equal_in_the_sample_are_told_apart() -> None:
+    rois = torch.zeros(3, 5)
+    fix = row(torchair.check_operator(ops.guess_roi, numbers(3, 3, 8, 8), rois, 0.5, 2, 2), "meta function").fix
+    assert fix.endswith("    return x.new_empty((rois.shape[0], x.shape[1], h, w))"), fix
+    assert "Choose" not in fix
+
+
+def test_rules_that_both_fit_are_both_told() -> None:
+    fix = row(torchair.check_operator(ops.guess_tie, numbers(3, 4), numbers(3, 2)), "meta function").fix
+    assert "# Result 0, dimension 0: x.shape[0] and rows.shape[0] both fit. Choose the one that is meant.\n" in fix
+    assert fix.endswith("    return x.new_empty((x.shape[0], 7))"), fix
+
+
 def test_no_guess_where_nothing_holds() -> None:
     """The number of results of a filter is not to be told from the arguments' types."""
     fix = row(torchair.check_operator(ops.check_filter), "meta function").fix
@@ -424,6 +454,25 @@ def test_a_sample_is_tried_at_other_sizes_and_strides() -> None:
 
 
 define("check_fixed(Tensor x) -> Tensor", lambda x: x + 1, lambda x: x.new_empty(2, 3))
+
+
+def ring_append(buffer: Tensor, rows: Tensor) -> Tensor:
+    if rows.size(0) > 4 or not rows.is_contiguous():
+        raise RuntimeError(f"rows must fit into buffer, got {rows.size(0)}")
+    return buffer + rows.sum()
+
+
+define("check_ring(Tensor buffer, Tensor rows) -> Tensor", ring_append, like)
+
+
+def test_only_the_sample_itself_has_to_be_taken() -> None:
+    """Of the calls made of it the kernel may refuse some, by size or by strides."""
+    report = torchair.check_operator(ops.check_ring, numbers(4, 2), numbers(4, 2))
+    assert row(report, "eager kernel (cpu)").status == "pass", report
+    assert any("the kernel refused" in line and "rows must fit into buffer, got 7" in line for line in report.tried)
+    calls = [((numbers(4, 2), numbers(4, 2)), {}), ((numbers(4, 2), numbers(6, 2)), {})]
+    wrong = row(check_operator_with(ops.check_ring, calls), "eager kernel (cpu)")
+    assert (wrong.status, wrong.why) == ("wrong", "it raised RuntimeError: rows must fit into buffer, got 6")
 
 
 def test_a_sample_that_is_not_contiguous() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -76,9 +77,14 @@ class Call:
     given: tuple[tuple[Any, ...], dict[str, Any]] | None = None
     given_sizes: Mapping[str, int] = field(default_factory=dict)
 
+    @property
+    def is_given(self) -> bool:
+        """Whether it is the user's own call, not one at other sizes that was made of it."""
+        return self.given is not None and self.sizes == self.given_sizes
+
     def real(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Fresh arguments, equal each time."""
-        if self.given is not None and self.sizes == self.given_sizes:
+        if self.given is not None and self.is_given:
             flat, rebuild = _torch_compat.flatten_call(*self.given)
             return rebuild(copies(flat))
         return self._mapped(lambda spec: spec.real(self.sizes))
@@ -86,6 +92,21 @@ class Call:
     def fake(self, sizes: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Arguments without values, for these (symbolic) sizes; inside a fake mode."""
         return self._mapped(lambda spec: spec.fake({**self.sizes, **sizes}))
+
+    def apart(self) -> Call:
+        """The same call with a variable for each size of each tensor: no two of them are the same by its definition."""
+        number = itertools.count()
+        sizes: dict[str, int] = {}
+
+        def own(spec: TensorSpec) -> TensorSpec:
+            tensor = next(number)
+            names = []
+            for dim, size in enumerate(spec.shape(self.sizes)):
+                names.append(f"t{tensor}d{dim}")
+                sizes[names[-1]] = size
+            return dataclasses.replace(spec, sizes=tuple(names))
+
+        return self.replacing(own, sizes=sizes)
 
     def at(self, sizes: Mapping[str, int], note: str = "") -> Call:
         """The same call at other sizes."""

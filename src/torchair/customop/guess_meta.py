@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,9 +19,13 @@ from torchair.convert.pasting import parameters_of
 from torchair.convert.schemas import Argument, OperatorSchema
 from torchair.customop.calls import Call
 from torchair.customop.compare import leaves
-from torchair.customop.observe import Observations
+from torchair.customop.observe import Observation, Observations
+from torchair.customop.samples import separated
 
 __all__ = ["guessed_meta"]
+
+#: Calls with sizes varied one by one: for how many calls, how many of each, and the time for all in seconds.
+_BASES, _APART, _SECONDS = 4, 40, 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +35,12 @@ class _Rule:
     Attributes:
         code: The expression, in terms of the parameters.
         value: The same as a function of the arguments by name. It may raise.
+        parts: The rule of each size, where each has its own.
     """
 
     code: str
     value: Callable[[dict[str, Any]], Any]
+    parts: tuple[_Rule, ...] = ()
 
     def holds(self, sample: _Sample, wanted: Any) -> bool:
         try:
@@ -71,18 +78,22 @@ def guessed_meta(overload: OpOverload, seen: Observations) -> str:
     """Code to paste that registers a meta function; empty if none was found that holds in all calls."""
     schema = OperatorSchema.of(overload)
     further = _further(overload, schema, seen)
+    apart = _apart(overload, schema, seen)
     floats = " with tensors of floating-point numbers"
     ranked = [o for o in seen.usual if all(spec.sizes for spec in o.call.specs)]
     for taken, limit in ((seen.taken, ""), (seen.usual, floats), (ranked, f"{floats} and at least 1 dimension")):
         samples = [_sample(schema, o.call, o.results) for o in taken]
         if len({tuple(getattr(r, "shape", ()) for r in s.results) for s in samples}) < 2:
             return ""  # calls of one size show nothing
-        body = _body(schema, samples, further)
+        samples += [sample for base, sample in apart if any(base is o for o in taken)]
+        remarks: list[str] = []
+        body = _body(schema, samples, further, remarks)
         if body is not None:
             name, overload_name = overload._schema.name, overload._schema.overload_name
             qualified = f"{name}.{overload_name}" if overload_name else name
             return (
                 f"# A guess: it agrees with the kernel in {len(samples) + len(further)} calls that were tried{limit}.\n"
+                f"{''.join(f'# {remark}{chr(10)}' for remark in remarks)}"
                 "# Check it, then keep it.\n"
                 f'@torch.library.register_fake("{qualified}")\n'
                 f"def _({', '.join(parameters_of(schema.arguments))}):\n"
@@ -110,7 +121,25 @@ def _further(overload: OpOverload, schema: OperatorSchema, seen: Observations) -
     return found
 
 
-def _body(schema: OperatorSchema, samples: Sequence[_Sample], further: Sequence[_Sample]) -> str | None:
+def _apart(overload: OpOverload, schema: OperatorSchema, seen: Observations) -> list[tuple[Observation, _Sample]]:
+    """Calls that tell apart what is equal in the calls seen by chance, each with that which it is made of."""
+    found: list[tuple[Observation, _Sample]] = []
+    end = time.monotonic() + _SECONDS
+    for base in [o for o in seen.taken if not o.call.note][:_BASES]:
+        for call in itertools.islice(separated(base.call, base.results), _APART):
+            if time.monotonic() > end:
+                return found
+            args, kwargs = call.real()
+            with contextlib.suppress(Exception):  # sizes that the kernel wants to be equal, or as they are
+                results = leaves(overload(*args, **kwargs))
+                found.append((base, _sample(schema, call, results)))
+    return found
+
+
+def _body(
+    schema: OperatorSchema, samples: Sequence[_Sample], further: Sequence[_Sample], remarks: list[str]
+) -> str | None:
+    """The returned expression; what is to be chosen in it goes into ``remarks``."""
     if "list" in schema.returns:
         return _list_body(schema, samples, further)
     if any(len(s.results) != len(schema.returns) for s in (*samples, *further)):
@@ -121,6 +150,8 @@ def _body(schema: OperatorSchema, samples: Sequence[_Sample], further: Sequence[
         if guess is None or not all(guess.holds(s, s.results[i]) for s in further):
             return None
         bodies.append(guess.code)
+        everything = [*samples, *further]
+        remarks += _ties(schema, guess, everything, [s.results[i] for s in everything], i)
     return ", ".join(bodies)
 
 
@@ -301,11 +332,26 @@ def _by_dimension(
             return None
         found.append(rule)
     code = ", ".join(rule.code for rule in found)
-    return _Rule(f"({code}{',' if len(found) == 1 else ''})", lambda a: tuple(rule.value(a) for rule in found))
+    return _Rule(
+        f"({code}{',' if len(found) == 1 else ''})", lambda a: tuple(rule.value(a) for rule in found), tuple(found)
+    )
 
 
-def _number_rules(schema: OperatorSchema, samples: Sequence[_Sample]) -> Iterator[_Rule]:
-    """Rules for one size."""
+def _ties(
+    schema: OperatorSchema, guess: _Guess, samples: Sequence[_Sample], results: Sequence[torch.Tensor], result: int
+) -> Iterator[str]:
+    """Sizes of a result that are equal to several sizes or numbers in all calls."""
+    for dim, chosen in enumerate(guess.sizes.parts):
+        wanted = [r.shape[dim] for r in results]
+        sizes, numbers = _atoms(schema, samples)
+        fit = [r.code for r in (*sizes, *numbers) if all(r.holds(s, w) for s, w in zip(samples, wanted, strict=True))]
+        if chosen.code in fit and len(fit) > 1:
+            both = "both" if len(fit) == 2 else "all"
+            yield f"Result {result}, dimension {dim}: {' and '.join(fit)} {both} fit. Choose the one that is meant."
+
+
+def _atoms(schema: OperatorSchema, samples: Sequence[_Sample]) -> tuple[list[_Rule], list[_Rule]]:
+    """The sizes of the tensors, and the numbers among the arguments."""
     sizes = [
         _Rule(f"{name}.shape[{dim}]", lambda a, n=name, d=dim: int(a[n].shape[d]))  # type: ignore[misc]
         for name in _required(schema)
@@ -316,6 +362,12 @@ def _number_rules(schema: OperatorSchema, samples: Sequence[_Sample]) -> Iterato
         for a in schema.others
         if a.attr_type == "Int"
     ]
+    return sizes, numbers
+
+
+def _number_rules(schema: OperatorSchema, samples: Sequence[_Sample]) -> Iterator[_Rule]:
+    """Rules for one size."""
+    sizes, numbers = _atoms(schema, samples)
     lists = [
         rule
         for a in schema.arguments

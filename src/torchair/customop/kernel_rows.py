@@ -42,8 +42,7 @@ def _cpu_row(overload: OpOverload, seen: Observations) -> Row:
             return Row(title, "not needed", why)
         return Row(title, "missing", f"no kernel of {name} is registered for CPU", _kernel_code(overload, "CPU"))
     faults = list(dict.fromkeys([*(f for o in seen.usual for f in o.faults), *seen.faults]))
-    if seen.refused and not seen.generated and (not seen.taken or seen.refused[0][0].given is not None):
-        call, error = seen.refused[0]
+    if error := next((e for call, e in seen.refused if call.is_given), None):
         return Row(title, "wrong", f"it raised {_raised(error)}", "Check the sample arguments, and the kernel.")
     if seen.refused and not seen.taken:
         call, error = seen.refused[0]

@@ -10,12 +10,13 @@ from typing import Any
 
 import torch
 
+from torchair import _torch_compat
 from torchair._torch_compat import OpOverload
 from torchair.convert.schemas import Argument, OperatorSchema
 from torchair.customop.calls import Call, Layout, TensorSpec
 from torchair.opset.prototype import REQUIRED
 
-__all__ = ["first_calls", "size_variants", "unknown_arguments", "variants"]
+__all__ = ["first_calls", "separated", "size_variants", "unknown_arguments", "variants"]
 
 #: What the variables of generated shapes stand for: all different, so that a mistaken one shows.
 _SIZES = {"a": 2, "b": 3, "c": 4, "d": 5}
@@ -266,6 +267,30 @@ def size_variants(call: Call) -> Iterator[Call]:
         changes += [{n: call.sizes[n] + 5} for n in names[:4]]
     for sizes in changes:
         yield call.at(sizes, "other sizes")
+
+
+def separated(call: Call, results: Sequence[Any]) -> Iterator[Call]:
+    """The same call with one size of one tensor greater, which tells sizes apart that are equal by chance.
+
+    Then two equal sizes of different tensors where there are more, which the kernel may want to be equal; and each
+    number among the arguments that is a size of a result.
+    """
+    call = call.apart()
+    names = [name for name, size in call.sizes.items() if size]
+    numbers = {v for v in call.leaves() if type(v) is int}
+    fresh = next(n for n in itertools.count(max([*call.sizes.values(), 1]) + 1) if n not in numbers)
+    for name in names:
+        yield call.at({name: fresh}, "one other size")
+    for one, other in itertools.combinations(names, 2):
+        equal = [name for name in names if call.sizes[name] == call.sizes[one]]
+        if other in equal and len(equal) > 2 and one.partition("d")[0] != other.partition("d")[0]:
+            yield call.at({one: fresh, other: fresh}, "two other sizes")
+    made = {size for r in results if isinstance(r, torch.Tensor) for size in r.shape}
+    flat, rebuild = _torch_compat.flatten_call(call.args, call.kwargs)
+    for i, value in enumerate(flat):
+        if type(value) is int and value in made and value > 0:
+            args, kwargs = rebuild([*flat[:i], fresh, *flat[i + 1 :]])
+            yield dataclasses.replace(call, args=args, kwargs=kwargs, note="another number")
 
 
 def _layouts(call: Call) -> Iterator[Call]:
