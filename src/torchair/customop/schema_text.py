@@ -42,7 +42,7 @@ _CPP_MACRO_WORDS = """
     math_errhandling sched_priority pthread_cleanup_push pthread_cleanup_pop pthread_cleanup_push_defer_np
     pthread_cleanup_pop_restore_np CHAR_BIT CLOCKS_PER_SEC EXIT_SUCCESS EXIT_FAILURE L_ctermid L_cuserid L_tmpnam
     P_tmpdir BIG_ENDIAN LITTLE_ENDIAN PDP_ENDIAN BYTE_ORDER MB_CUR_MAX NFDBITS CSIGNAL TIMER_ABSTIME TIME_UTC
-    HAS_DEMANGLE HIDDEN_NAMESPACE_BEGIN HIDDEN_NAMESPACE_END unix linux ENOTSUP EHWPOISON
+    HAS_DEMANGLE HIDDEN_NAMESPACE_BEGIN HIDDEN_NAMESPACE_END ENOTSUP EHWPOISON
     MAX_INPUT MAX_CANON PIPE_BUF NZERO LONG_BIT WORD_BIT
 """
 _CPP_MACROS = frozenset(_CPP_MACRO_WORDS.split()) | {name for name in dir(errno) if name[0] == "E"}
