@@ -31,8 +31,9 @@ def traced(function: Callable[..., Any], arguments: Sequence[Any], *, mode: str 
         mode: ``"fake"``, or ``"symbolic"`` for sizes that are symbols.
     """
     table = dict(_torch_compat.inductor_decompositions())
+    trace: Any = make_fx
     with torch.no_grad():
-        gm = make_fx(torch.func.functionalize(function), decomposition_table=table, tracing_mode=mode)(*arguments)
+        gm: fx.GraphModule = trace(torch.func.functionalize(function), table, mode)(*arguments)
     gm.graph.eliminate_dead_code()
     gm.recompile()
     return gm
@@ -75,4 +76,6 @@ def assert_close(got: Sequence[torch.Tensor], want: Sequence[torch.Tensor], *, n
             n == 1 or a == b for n, a, b in zip(w.shape, g.stride(), w.stride(), strict=True)
         ), f"strides {g.stride()} instead of {w.stride()} for {tuple(w.shape)}"
         tolerance = _TOLERANCES[torch.bfloat16] if narrow and w.is_floating_point() else _TOLERANCES.get(w.dtype, {})
-        torch.testing.assert_close(g, w, equal_nan=True, check_stride=False, **tolerance)
+        torch.testing.assert_close(
+            g, w, equal_nan=True, check_stride=False, rtol=tolerance.get("rtol"), atol=tolerance.get("atol")
+        )

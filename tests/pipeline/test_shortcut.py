@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -33,7 +33,7 @@ class _Seen:
 
 
 @pytest.fixture
-def seen(monkeypatch: pytest.MonkeyPatch) -> Iterator[_Seen]:
+def seen(monkeypatch: pytest.MonkeyPatch) -> _Seen:
     seen, beside, see = _Seen(), shortcut.Shortcut.beside, shortcut.Shortcut.see
 
     def counting(self: shortcut.Shortcut, wrapped: Callable[..., Any]) -> Callable[..., Any]:
@@ -80,7 +80,8 @@ def test_parameters_and_buffers_are_arguments(seen: _Seen) -> None:
     with torch.no_grad():
         compiled = _compiled(model)
         _calls(compiled, model, lambda: (torch.randn(3, 4),))
-        model[0].weight.add_(1)
+        first: Any = model[0]
+        first.weight.add_(1)
         model[2].weight = nn.Parameter(torch.randn(2, 4))
         _calls(compiled, model, lambda: (torch.randn(3, 4),))
     assert seen.wrapped <= 2
@@ -169,11 +170,13 @@ def test_gradients_come_from_the_wrapper(seen: _Seen) -> None:
     for _ in range(3):
         x, y = torch.randn(4, requires_grad=True), torch.randn(4)
         compiled(x, y).sum().backward()
-        ours, x.grad = x.grad, None
+        ours: Any = x.grad
+        x.grad = None
         function(x, y).sum().backward()
         assert ours is not None
-        assert x.grad is not None
-        torch.testing.assert_close(ours, x.grad)
+        theirs: Any = x.grad
+        assert theirs is not None
+        torch.testing.assert_close(ours, theirs)
     assert seen.wrapped == 3
 
 

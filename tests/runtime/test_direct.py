@@ -236,7 +236,7 @@ _library.define("replace_memory(Tensor(a!) x) -> ()")
 
 
 def _replace_memory(x: torch.Tensor) -> None:
-    torch.Tensor.set_(x, torch.full((4,), 3.0))
+    torch.Tensor.set_(x, torch.full((4,), 3.0))  # type: ignore[call-overload]
 
 
 _library.impl("replace_memory", _replace_memory, "CPU")

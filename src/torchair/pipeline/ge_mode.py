@@ -10,10 +10,10 @@ import torch
 from torch import fx
 
 from torchair import _torch_compat, contracts
+from torchair.capture.life_cycle import CapturedGraph
 from torchair.config import Options
 from torchair.convert.driver import Converted, convert_graph
 from torchair.convert.registry import converters
-from torchair.capture.life_cycle import CapturedGraph
 from torchair.engines import BoxedExecutable, Executable, compile_on
 from torchair.engines.native import NativeExecutable
 from torchair.frontend import FxPassRecord, decomposition_table, optimize_fx

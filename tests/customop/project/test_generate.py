@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import subprocess
 import sys
@@ -435,7 +436,7 @@ def test_a_name_that_something_here_has(tmp_path: Path, monkeypatch: pytest.Monk
         ("taken_by_a_distribution", "is an installed distribution: taken-by.a-distribution 2.5"),
     ):
         folder = tmp_path / "new" / name
-        text = raised(lambda folder=folder: new_operator("my_op", GUIDE, folder), ProjectError)
+        text = raised(functools.partial(new_operator, "my_op", GUIDE, folder), ProjectError)
         assert text == (
             f"An operator project cannot have these names [TA223]\n  why:\n    folder: {folder}\n"
             f"    its package would be {name!r}, which {problem}\n"

@@ -14,13 +14,14 @@ import tarfile
 import venv
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 from expecttest import assert_expected_inline
 
 from tests.errors.texts import raised
 from torchair.customop import install_project, new_operator
-from torchair.customop.project import backend, install
+from torchair.customop.project import backend
 from torchair.errors import ProjectError
 
 USE = """
@@ -116,8 +117,12 @@ def test_a_name_that_is_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     (info / "WHEEL").write_text("Wheel-Version: 1.0\nGenerator: other\n")
     monkeypatch.syspath_prepend(site)
     calls = []
-    done = subprocess.CompletedProcess([], 0)
-    monkeypatch.setattr(install.subprocess, "run", lambda call, **options: calls.append(call) or done)
+
+    def run(call: list[str], **options: Any) -> subprocess.CompletedProcess[str]:
+        calls.append(call)
+        return subprocess.CompletedProcess(call, 0)
+
+    monkeypatch.setattr("torchair.customop.project.install.subprocess.run", run)
     text = raised(lambda: install_project(project), ProjectError).replace(str(tmp_path), "FOLDER")
     assert_expected_inline(
         text,
