@@ -498,6 +498,16 @@ def test_entries_that_are_refused(file, custom, reason) -> None:
         file.report.require()
 
 
+def test_all_problems_of_an_entry_at_once(file) -> None:
+    found = file.refusal(entry(size="my_output_size(x)", dtype="b").replace('    exec: "aclnnF"\n', ""))
+    assert "gen_opapi: has no exec:" in found
+    assert "the function 'my_output_size' is not known" in found
+    assert "'b', which is no argument" in found
+    found = file.refusal(entry(size="", dtype="x.foo()", exec="aclnnF, y", op_api="v2.1"))
+    for problem in ("does not hold for PyTorch", "has no size:", "method 'foo' is", "'y', which is no argument"):
+        assert problem in found
+
+
 def test_a_refused_entry_keeps_no_other_out(file, caplog) -> None:
     with caplog.at_level("WARNING", logger="torchair"):
         report = file.load(MY_OP + entry(size="secret(x)") + entry("g(Tensor x) -> Tensor"))

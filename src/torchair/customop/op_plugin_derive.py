@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import NoReturn, ParamSpec, TypeVar
 
 import torch
 
@@ -34,6 +35,35 @@ class _RefusedError(Exception):
     """An entry that nothing can be derived from, with the reason."""
 
 
+def _reason(error: SchemaError | OutputRuleError) -> str:
+    return "\n".join(line for line in error.why if not line.startswith("schema: "))
+
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+
+class _Problems:
+    """What is wrong with one entry: all that does not follow from something else that is."""
+
+    def __init__(self) -> None:
+        self.found: list[str] = []
+
+    def of(self, step: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T | None:
+        """The result of a step; None if it found a problem."""
+        try:
+            return step(*args, **kwargs)
+        except (SchemaError, OutputRuleError) as e:
+            self.found.append(_reason(e))
+        except _RefusedError as e:
+            self.found.append(str(e))
+        return None
+
+    def give_up(self) -> NoReturn:
+        """Refuse the entry, with all problems, each once."""
+        raise _RefusedError("\n".join(dict.fromkeys(self.found)))
+
+
 class Deriver:
     """Makes operators of the entries of one file."""
 
@@ -48,11 +78,9 @@ class Deriver:
         operator = f"{self.namespace}::{entry.name}"[:100]
         try:
             schema = parse_schema(entry.func, namespace=self.namespace)
-            self._check_version(entry)
             made = self._adaptation(entry, schema)
         except (SchemaError, OutputRuleError) as e:
-            why = [line for line in e.why if not line.startswith("schema: ")]
-            return YamlEntry(operator, entry.group, entry.line, "refused", "\n".join(why))
+            return YamlEntry(operator, entry.group, entry.line, "refused", _reason(e))
         except _RefusedError as e:
             return YamlEntry(operator, entry.group, entry.line, "refused", str(e))
         if entry.name in self.defined:
@@ -88,23 +116,33 @@ class Deriver:
         return entry
 
     def _adaptation(self, entry: Entry, schema: OperatorSchema) -> Adaptation:
+        problems = _Problems()
+        problems.of(self._check_version, entry)
         if not entry.generated:
-            raise _RefusedError(
+            problems.found.append(
                 "it has no gen_opapi:, so its adaptation is written by hand in C++; register it with torch.library"
             )
-        source = self._inherited(entry)
+            problems.give_up()
+        source = problems.of(self._inherited, entry) or problems.give_up()
         if not source.generated or source.exec is None:
-            raise _RefusedError("gen_opapi: has no exec:" if source is entry else f"{source.name} has no exec:")
-        results, destinations = _results(schema, inherits=source is not entry)
+            problems.found.append("gen_opapi: has no exec:" if source is entry else f"{source.name} has no exec:")
+        results, destinations = problems.of(_results, schema, source is not entry) or problems.give_up()
         scope = {**scope_of(schema)}
         if source is not entry:
             # The other entry's outputs, which its rules and its exec may name, are results or arguments here.
             scope = {**dict.fromkeys(source.outputs, "other"), **scope}
-        parameters = self._parameters(source, scope)
+        parameters = problems.of(self._parameters, source, scope)
+        names = problems.of(_output_names, schema, source, results, destinations, source is entry)
+        if parameters is None or names is None:
+            problems.give_up()  # the rules may name the parameters
         scope.update((name, kind_of_rule(rule)) for name, rule in parameters)
-        names = _output_names(schema, source, results, destinations, own=source is entry)
-        outputs = [_output_rule(source, name, scope, bool(destinations)) for name in names]
-        kernel, arguments, order = _call(source.exec, schema, scope, names, destinations)
+        outputs = [_output_rule(source, name, scope, bool(destinations), problems) for name in names]
+        if source.exec is None:
+            problems.give_up()
+        call = problems.of(_call, source.exec, schema, scope, names, destinations)
+        if call is None or problems.found:
+            problems.give_up()
+        kernel, arguments, order = call
         return Adaptation(
             schema,
             tuple(outputs),
@@ -151,7 +189,7 @@ def _holds(
     return now in versions
 
 
-def _results(schema: OperatorSchema, *, inherits: bool) -> tuple[int, tuple[str, ...]]:
+def _results(schema: OperatorSchema, inherits: bool) -> tuple[int, tuple[str, ...]]:
     """Number of results that the kernel makes, and the arguments that they go into, if they do."""
     problems = [p for p in schema_problems(schema) if "view of an argument" in p or "writes nothing" in p]
     if problems:
@@ -172,7 +210,7 @@ def _results(schema: OperatorSchema, *, inherits: bool) -> tuple[int, tuple[str,
 
 
 def _output_names(
-    schema: OperatorSchema, entry: Entry, results: int, destinations: Sequence[str], *, own: bool
+    schema: OperatorSchema, entry: Entry, results: int, destinations: Sequence[str], own: bool
 ) -> list[str]:
     """The key of each result in ``gen_opapi``, in the order of the schema."""
     keys = list(entry.outputs)
@@ -198,15 +236,18 @@ def _output_names(
     return names
 
 
-def _output_rule(entry: Entry, name: str, scope: Scope, has_destination: bool) -> OutputRule | None:
+def _output_rule(
+    entry: Entry, name: str, scope: Scope, has_destination: bool, problems: _Problems
+) -> OutputRule | None:
     given = entry.outputs.get(name, OutputText(None, None))
     missing = [f"{key}:" for key, text in (("size", given.size), ("dtype", given.dtype)) if text is None]
+    if missing and has_destination:
+        return None
     if missing:
-        if has_destination:
-            return None
-        raise _RefusedError(f"the output {name} has no {' and no '.join(missing)}")
-    assert given.size is not None and given.dtype is not None
-    return OutputRule(name, parse_size(given.size, scope), parse_dtype(given.dtype, scope))
+        problems.found.append(f"the output {name} has no {' and no '.join(missing)}")
+    size = None if given.size is None else problems.of(parse_size, given.size, scope)
+    dtype = None if given.dtype is None else problems.of(parse_dtype, given.dtype, scope)
+    return None if size is None or dtype is None else OutputRule(name, size, dtype)
 
 
 def _call(
