@@ -249,7 +249,7 @@ A kernel does something else than the rules of its operator's outputs say [TA408
     text_yaml_kernels::text_op, kernel TextOp: out has dtype torch.float64, its rule says torch.float32
     rule of out: size: {n, x.size(0)}, dtype: x
   fix:
-    Correct the kernel, or the rules.
+    Correct the kernel (of a project: its size inference in op_host/*.cpp, too), or the rules.
   where:
     op_plugin_functions.yaml:2""",
     )

@@ -208,7 +208,7 @@ class Adaptation:
         return OperatorContractError(
             "A kernel does something else than the rules of its operator's outputs say",
             why=[*(f"{self.schema.torch_schema.name}, kernel {self.kernel}: {p}" for p in problems), *rules],
-            fix="Correct the kernel, or the rules.",
+            fix="Correct the kernel (of a project: its size inference in op_host/*.cpp, too), or the rules.",
             where=self.source,
         )
 
