@@ -58,14 +58,14 @@ Next: write op_kernel/my_op.cpp, and the reference in tests/test_my_op.py; then,
     assert_expected_inline(
         result.stdout,
         """\
-Project ..: torch.ops.mine.my_inplace(Tensor(a!) x, Tensor y) -> Tensor
+Project my_project: torch.ops.mine.my_inplace(Tensor(a!) x, Tensor y) -> Tensor
   my_project/converters/my_inplace.py
   op_host/my_inplace.cpp
   op_kernel/my_inplace.cpp
   op_proto/my_inplace.json
   tests/test_my_inplace.py
   op_plugin_functions.yaml (entry added)
-Next: write op_kernel/my_inplace.cpp, and the reference in tests/test_my_inplace.py; then, in ..:
+Next: write op_kernel/my_inplace.cpp, and the reference in tests/test_my_inplace.py; then, in my_project:
   torchair op build && torchair op install && python -m pytest
 """,
     )
@@ -134,7 +134,9 @@ def test_every_command_has_help() -> None:
     assert result.exit_code == 0
     for name in ("new", "build", "install", "proto", "check"):
         assert f"\n  {name} " in result.stdout
-        assert run(name, "--help").exit_code == 0
+        shown = run(name, "--help")
+        assert shown.exit_code == 0
+        assert "\\b" not in shown.output  # click takes a real backspace
     assert run("nothing").exit_code == 2
 
 

@@ -65,6 +65,8 @@ def command(
     )
     root = made.project.root
     shown = os.path.relpath(root)
+    if set(Path(shown).parts) <= {os.pardir}:  # "." and ".." say little
+        shown = root.resolve().name
     click.echo(
         f"{'New project' if made.is_new else 'Project'} {shown}: torch.ops.{made.plan.namespace}.{made.plan.text}"
     )

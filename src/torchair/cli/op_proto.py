@@ -18,13 +18,13 @@ __all__ = ["command"]
     "-o", "--output", type=click.Path(path_type=Path), help="Write a file, which must not exist, instead of printing."
 )
 def command(schemas: tuple[str, ...], types: tuple[str, ...], output: Path | None) -> None:
-    r"""Print the JSON prototype of operators.
+    """Print the JSON prototype of operators.
 
     \b
     torchair op proto "my_op(Tensor x, Tensor? y, float attr1) -> Tensor"
 
     An argument that the operator writes, Tensor(a!) x, is an input and an output of that name.
-    """
+    """  # noqa: D301  # a real backspace, by which click knows what not to wrap
     from torchair.customop.prototype_file import prototype_json
 
     text = prototype_json(schemas, types=types or ("float",))
