@@ -172,6 +172,7 @@ def test_all_errors_of_all_files(new_project: Callable[..., Path]) -> None:
         "int fine = 1;\n",
     )
     text = raised(lambda: build_project(folder), BuildError).replace(str(folder), "FOLDER")
+    text = re.sub(r"kernel\.h:\d+", "kernel.h:LINE", text)
     assert_expected_inline(
         text,
         """\
@@ -184,7 +185,7 @@ An operator project does not compile [TA410]
     op_kernel/my_op.cpp:6:17: 'class torchair::Span<float>' has no member named 'foo'
         6 |     x.span<T>().foo();
           |     ~~~~~~~~~~~~^~~
-    op_kernel/other.cpp:5:1: static assertion failed: a parameter has a type that stands for none of a schema; torchair/kernel.h lists those that do (in kernel.h:128)
+    op_kernel/other.cpp:5:1: static assertion failed: a parameter has a type that stands for none of a schema; torchair/kernel.h lists those that do (in kernel.h:LINE)
   fix:
     Correct these lines. All that the compiler said is in FOLDER/build/build.log
   where:
