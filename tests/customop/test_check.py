@@ -470,7 +470,7 @@ def test_only_the_sample_itself_has_to_be_taken() -> None:
     report = torchair.check_operator(ops.check_ring, numbers(4, 2), numbers(4, 2))
     assert row(report, "eager kernel (cpu)").status == "pass", report
     assert any("the kernel refused" in line and "rows must fit into buffer, got 7" in line for line in report.tried)
-    calls = [((numbers(4, 2), numbers(4, 2)), {}), ((numbers(4, 2), numbers(6, 2)), {})]
+    calls: list[Any] = [((numbers(4, 2), numbers(4, 2)), {}), ((numbers(4, 2), numbers(6, 2)), {})]
     wrong = row(check_operator_with(ops.check_ring, calls), "eager kernel (cpu)")
     assert (wrong.status, wrong.why) == ("wrong", "it raised RuntimeError: rows must fit into buffer, got 6")
 
