@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -81,11 +81,14 @@ class TracedGraph:
         return self.outputs == tuple(Output("result", i) for i in range(len(results)))
 
 
-def trace_graph(graph: Graph, inputs: Sequence[Any], fake_mode: Any, engine: str) -> TracedGraph:
+def trace_graph(
+    graph: Graph, inputs: Sequence[Any], fake_mode: Any, engine: str, whole: Collection[Any] = ()
+) -> TracedGraph:
     """Trace a graph.
 
     Args:
         engine: Whose errors it raises.
+        whole: Operators that are not decomposed as Inductor decomposes them.
         inputs: A fake tensor or symbolic number for each graph input; their symbols need not be those of the graph.
 
     Raises:
@@ -94,7 +97,8 @@ def trace_graph(graph: Graph, inputs: Sequence[Any], fake_mode: Any, engine: str
         EngineCompileError: A node could not be traced.
     """
     tracer = _Tracer(graph, engine)
-    decompositions = strict_indices(_torch_compat.inductor_decompositions())
+    table = _torch_compat.inductor_decompositions()
+    decompositions = strict_indices({op: function for op, function in table.items() if op not in whole})
     arguments = tracer.arguments(inputs, fake_mode)
     module, after = _torch_compat.trace_functional(tracer.run, arguments, fake_mode, decompositions)
     late = tuple((i, result) for i, result in after.items() if i < len(inputs))

@@ -74,6 +74,10 @@ class NativeExecutable(TracedExecutable):
     """
 
     engine = "native"
+    # Into operators of Inductor's own, by way of its lowerings, which are not imported here.
+    whole = frozenset(
+        getattr(torch.ops.aten, name).default for name in ("max_pool2d_with_indices", "max_pool3d_with_indices")
+    )
     record: PartitionRecord
     captured: CapturedGraph
 

@@ -39,6 +39,8 @@ class TracedExecutable(abc.ABC):
 
     #: The engine's name, for messages.
     engine: str
+    #: Operators that it does not want decomposed as Inductor decomposes them.
+    whole: frozenset[Any] = frozenset()
 
     def __init__(self, graph: Graph, inputs: Sequence[Any], fake_mode: Any, **settings: Any) -> None:
         self._name = graph.name
@@ -46,7 +48,7 @@ class TracedExecutable(abc.ABC):
         # Backward graphs may be compiled outside Dynamo, in autograd's thread.
         with _torch_compat.compile_lock(), _torch_compat.inductor_settings(**settings):
             try:
-                traced = trace_graph(graph, inputs, fake_mode, self.engine)
+                traced = trace_graph(graph, inputs, fake_mode, self.engine, self.whole)
                 self._custom = self._custom_operators(traced.module)
                 run, owner = self._compiled(traced, fake_mode)
             except TorchAirError:
