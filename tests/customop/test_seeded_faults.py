@@ -275,7 +275,7 @@ define(
     lambda x, y: (x * 0 + y).contiguous(),
     lambda x, y: x.new_empty(torch.broadcast_shapes(x.shape, y.shape)),
 )
-define("write_scaled(Tensor(a!) x, Tensor y) -> Tensor", lambda x, y: x.mul_(y) * 2, lambda x, y: torch.empty_like(x))
+define("scaled_write(Tensor(a!) x, Tensor y) -> Tensor", lambda x, y: x.mul_(y) * 2, lambda x, y: torch.empty_like(x))
 
 
 @contextlib.contextmanager
@@ -400,11 +400,11 @@ def test_an_output_named_like_an_input_that_is_not_written_is_found() -> None:
 
 
 def test_a_prototype_that_does_not_write_is_found() -> None:
-    with prototype("WriteScaled", inputs=["x", "y"], outputs=["a", "b"]):
-        found = row(torchair.check_operator(ops.write_scaled), PROTOTYPE)
+    with prototype("ScaledWrite", inputs=["x", "y"], outputs=["a", "b"]):
+        found = row(torchair.check_operator(ops.scaled_write), PROTOTYPE)
     assert found.status == "wrong"
     assert "it writes 1 argument (x)" in found.why
-    assert torchair.check_operator(ops.write_scaled).ok
+    assert torchair.check_operator(ops.scaled_write).ok
 
 
 def test_a_wrong_kernel_of_the_ir_operator_is_found() -> None:

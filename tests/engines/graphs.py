@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -10,6 +11,7 @@ import torch
 
 from torchair.config import CompilerConfig, Options
 from torchair.engines.inductor import InductorEngine
+from torchair.engines.native import NativeEngine
 from torchair.engines.reference import ReferenceEngine, ReferenceExecutable
 from torchair.ir import Graph
 from torchair.ir.text import from_text
@@ -17,7 +19,7 @@ from torchair.opset.kernels import Kernel, kernels
 from torchair.opset.prototype import AttrSpec, InputSpec, OutputSpec, Prototype, prototypes
 from torchair.pipeline.builtin import load_converters
 
-__all__ = ["OPTIONS", "assert_engines_agree", "inductor", "read", "reference", "registered"]
+__all__ = ["OPTIONS", "assert_engines_agree", "inductor", "native", "read", "reference", "registered"]
 
 load_converters()
 OPTIONS = Options.from_config(CompilerConfig())
@@ -38,21 +40,26 @@ def inductor(graph: Graph | str) -> Any:
     return InductorEngine().compile(read(graph) if isinstance(graph, str) else graph, OPTIONS)
 
 
+def native(graph: Graph | str) -> Any:
+    """A graph on the native engine, compiled outside Dynamo."""
+    return NativeEngine().compile(read(graph) if isinstance(graph, str) else graph, OPTIONS)
+
+
 def _copied(values: Sequence[Any]) -> list[Any]:
     return [v.clone() if isinstance(v, torch.Tensor) else v for v in values]
 
 
 def assert_engines_agree(graph: Graph | str, *calls: Sequence[Any], rtol: float = 0.0, atol: float = 0.0) -> Any:
-    """Run on both engines and compare results, their strides, and what became of the arguments.
+    """Run on all engines and compare results, their strides, and what became of the arguments.
 
     Returns:
         The inductor engine's executable.
     """
     graph = read(graph) if isinstance(graph, str) else graph
-    first, second = reference(graph), inductor(graph)
-    for call in calls:
+    first, second, third = reference(graph), inductor(graph), native(graph)
+    for call, run in itertools.product(calls, (second, third)):
         wanted_args, got_args = _copied(call), _copied(call)
-        wanted, got = first(*wanted_args), second(*got_args)
+        wanted, got = first(*wanted_args), run(*got_args)
         assert len(got) == len(wanted)
         for a, b in zip([*got, *got_args], [*wanted, *wanted_args], strict=True):
             if isinstance(b, torch.Tensor):

@@ -59,6 +59,7 @@ from torchair._torch_compat.inductor import (
     inductor_keeps_strides,
     inductor_option_names,
     inductor_settings,
+    load_inductor_lowerings,
 )
 from torchair._torch_compat.operators import (
     can_auto_functionalize,
@@ -191,6 +192,7 @@ __all__ = [
     "known_int",
     "known_true",
     "lacks_fake_kernel",
+    "load_inductor_lowerings",
     "make_boxed",
     "modular_indexing",
     "native_out_variant",

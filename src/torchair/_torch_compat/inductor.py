@@ -20,6 +20,7 @@ __all__ = [
     "inductor_keeps_strides",
     "inductor_option_names",
     "inductor_settings",
+    "load_inductor_lowerings",
 ]
 
 
@@ -63,6 +64,12 @@ def inductor_decompositions() -> Mapping[Any, Callable[..., Any]]:
         from torch._inductor.decomposition import select_decomp_table
 
     return select_decomp_table()
+
+
+def load_inductor_lowerings() -> None:
+    """Import what some of Inductor's decompositions (of pooling, for one) take for granted."""
+    with own_python_kernels():
+        import torch._inductor.lowering  # noqa: F401
 
 
 def compile_lock() -> Any:

@@ -91,6 +91,7 @@ class InductorExecutable(TracedExecutable):
             # Entries of Inductor's cache on disk have guards that may name inputs of the graph they were made for, and
             # raise KeyError in a graph with other names (2.13).
             settings["fx_graph_cache"] = False
+        _torch_compat.load_inductor_lowerings()
         super().__init__(graph, inputs, fake_mode, **SETTINGS, **settings)
 
     def _compiled(self, traced: TracedGraph, fake_mode: Any) -> tuple[Callable[[list[Any]], Sequence[Any]], Any]:

@@ -7,7 +7,8 @@ either side: a view of what a region makes is an index map in it, a view of anyt
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -78,11 +79,11 @@ def replace_regions(gm: fx.GraphModule, *, compile: bool = True) -> tuple[fx.Gra
     refused: dict[fx.Node, str] = {}
     while True:
         partition = _Partition(gm, refused)
-        try:
-            regions = partition.lowered()
+        regions = partition.lowered()
+        found = {node: reason for region in regions for node, reason in region.refused.items()}
+        if not found:
             break
-        except _Refused as e:
-            refused[e.node] = e.reason
+        refused.update(found)
     for node, reason in refused.items():
         record.left.setdefault(str(node.target), reason)
     if not regions:
@@ -93,16 +94,19 @@ def replace_regions(gm: fx.GraphModule, *, compile: bool = True) -> tuple[fx.Gra
     return rebuilt, record
 
 
-class _Refused(Exception):  # noqa: N818
-    def __init__(self, node: fx.Node, reason: str) -> None:
-        super().__init__(reason)
-        self.node, self.reason = node, reason
-
-
 def _tensors(value: Any) -> list[torch.Tensor]:
     if isinstance(value, torch.Tensor):
         return [value]
     return [t for v in value for t in _tensors(v)] if isinstance(value, list | tuple) else []
+
+
+def _size_symbols(nodes: Iterable[fx.Node]) -> Iterator[sympy.Symbol]:
+    """Symbols that decide a size or stride: a plan is recorded for given values of these."""
+    for node in nodes:
+        for tensor in _tensors(node.meta.get("val")):
+            for size in (*tensor.shape, *(tensor.stride() if tensor.layout is torch.strided else ())):
+                if isinstance(size, torch.SymInt):
+                    yield from size.node.expr.free_symbols
 
 
 def _unusable(node: fx.Node) -> str:
@@ -132,6 +136,7 @@ class _Partition:
         self.views: set[fx.Node] = set()
         self.roots: dict[fx.Node, frozenset[fx.Node]] = {}
         self.level: dict[fx.Node, int] = {}  # of the region of a native node; of an outer node: before that region
+        self.size_symbols = frozenset(_size_symbols(self.nodes))
         self.inside: dict[fx.Node, int] = {}  # views: the region that its base is made in
         self._classify()
         self._find_levels()
@@ -155,7 +160,7 @@ class _Partition:
             if node in self.refused:
                 continue
             used = [node, *node.all_input_nodes]
-            reason = next((r for r in map(_unusable, used) if r), "")
+            reason = next((r for r in map(_unusable, used) if r), "") or self._changing_number(node)
             if not _tensors(node.meta.get("val")):
                 reason = reason or "its value is no tensor"
             if reason:
@@ -164,6 +169,14 @@ class _Partition:
                 self.views.add(node)
             else:
                 self.native.add(node)
+
+    def _changing_number(self, node: fx.Node) -> str:
+        """Why the numbers that a node takes are none for native code, which is bound once for given sizes."""
+        for used in node.all_input_nodes:
+            number = used.meta.get("val")
+            if isinstance(number, torch.SymInt) and not number.node.expr.free_symbols <= self.size_symbols:
+                return f"it takes the number {number}, which decides no size"
+        return ""
 
     def _roots_of(self, node: fx.Node) -> frozenset[fx.Node]:
         """Nodes whose memory a value may lie in."""
@@ -239,11 +252,7 @@ class _Partition:
         ]
 
     def lowered(self) -> list[_RegionNodes]:
-        """The regions, lowered.
-
-        Raises:
-            _Refused: A node has no code after all.
-        """
+        """The regions, lowered; or with the nodes that have no code after all."""
         regions = self.regions()
         for region in regions:
             region.lower()
@@ -313,48 +322,72 @@ class _RegionNodes:
     groups: list[Group] = field(default_factory=list)
     kernels: list[Any] = field(default_factory=list)
     results: dict[fx.Node, Buffer] = field(default_factory=dict)
+    refused: dict[fx.Node, str] = field(default_factory=dict)
 
     def lower(self) -> None:
-        """Fill in the region.
-
-        Raises:
-            _Refused: There is no code for one of the nodes after all.
-        """
+        """Fill in the region, or ``refused``: nodes that there is no code for after all."""
         self.region = region = Region(is_read_after=self._is_read_after)
         members = set(self.nodes)
         node = self.nodes[0]
         written = frozenset().union(
             *(self.partition.roots[n.args[0]] for n in self.nodes if self.partition.writes(n))  # type: ignore[index]
         )
+        for node in self.nodes:
+            self._lower(node, members, written)
+        if self.refused:
+            return
         try:
-            for node in self.nodes:
-                for used in node.all_input_nodes:
-                    self._prepare(used, members)
-                region.label = _label(node)
-                if node.target is operator.getitem:
-                    region.values[node] = region.values[node.args[0]][node.args[1]]  # type: ignore[index]
-                    continue
-                lowering = lowering_of(node.target)
-                assert lowering is not None
-                value = lowering(region, node)
-                if isinstance(value, LoopValue) and (
-                    # What is written later, also through views of it.
-                    node in written
-                    # Sums along a chain of layers: else each layer would add up those of all layers before it.
-                    or (len(node.users) > 1 and not value.reads.isdisjoint(region.barriers))
-                ):
-                    value = region.realize(value)
-                region.values[node] = value
             for node in self.nodes:
                 if isinstance(node.meta["val"], torch.Tensor) and self.partition.is_read_outside(node, self.level):
                     self._result(node)
             self.groups = schedule(region.operations, region.builder)
             wanted = set(self.results.values()) | {b for g in self.groups for b in g.writes if b.role == "input"}
+            readers = Counter(b for g in self.groups for b in g.reads)
             for group in self.groups:
-                stored = wanted | {b for g in self.groups if g is not group for b in g.reads}
-                self.kernels.append(emit(group, region.builder, frozenset(stored), region.errors))
+                stored = frozenset(b for b in group.writes if b in wanted or readers[b] > (b in group.reads))
+                self.kernels.append(emit(group, region.builder, stored, region.errors))
         except Unsupported as e:
-            raise _Refused(node, str(e)) from e
+            self.refused[node] = str(e)
+
+    def _lower(self, node: fx.Node, members: set[fx.Node], written: frozenset[fx.Node]) -> None:
+        try:
+            self._set_value(node, members, written)
+        except Unsupported as e:
+            self.refused[node] = str(e)
+            # As if it came from outside: the next attempt finds it there, and this one finds all refusals.
+            self._take_from_outside(node)
+
+    def _set_value(self, node: fx.Node, members: set[fx.Node], written: frozenset[fx.Node]) -> None:
+        region = self.region
+        for used in node.all_input_nodes:
+            self._prepare(used, members)
+        region.label = _label(node)
+        if node.target is operator.getitem:
+            region.values[node] = region.values[node.args[0]][node.args[1]]  # type: ignore[index]
+            return
+        lowering = lowering_of(node.target)
+        assert lowering is not None
+        value = lowering(region, node)
+        if isinstance(value, LoopValue) and (
+            # What is written later, also through views of it.
+            node in written
+            # Sums along a chain of layers: else each layer would add up those of all layers before it.
+            or (len(node.users) > 1 and not value.reads.isdisjoint(region.barriers))
+        ):
+            value = region.realize(value)
+        region.values[node] = value
+
+    def _take_from_outside(self, node: fx.Node) -> None:
+        """Give a node a value that others can read."""
+        region = self.region
+        val = node.meta["val"]
+        if isinstance(val, torch.Tensor):
+            region.values[node] = region.from_buffer(region.input(node))
+        else:
+            region.values[node] = tuple(
+                region.from_buffer(Buffer(node.name, t.dtype, sympy_shape(t.shape), sympy_shape(t.stride()), "input"))
+                for t in _tensors(val)
+            )
 
     def _is_read_after(self, node: fx.Node, write: fx.Node) -> bool:
         if node in self.partition.native and self.partition.is_read_outside(node, self.level):

@@ -121,9 +121,10 @@ class NativeProgram:
 
     def bind(self, known: Mapping[sympy.Symbol, sympy.Expr]) -> BoundProgram:
         """The program for given values of the symbols of sizes."""
+        known = dict(known)  # as xreplace wants it
 
         def number(e: sympy.Expr) -> int:
-            return int(e.xreplace(dict(known)))
+            return int(e if e.is_Integer else e.xreplace(known))
 
         if not self._addresses:
             compile_programs([self])

@@ -136,16 +136,11 @@ class Region:
     def before_write(self, buffer: Buffer, write: fx.Node) -> None:
         """Compute what still has to see the old contents of a buffer."""
         for node, found in self.values.items():
-            if not self.is_read_after(node, write):
-                continue
-            if isinstance(found, tuple):
-                self.values[node] = tuple(self._kept(v, buffer) for v in found)
-            else:
-                self.values[node] = self._kept(found, buffer)
-
-    def _kept(self, value: Any, buffer: Buffer) -> Any:
-        lazy = isinstance(value, LoopValue) and not value.is_view and buffer in value.reads
-        return self.realize(value) if lazy else value
+            parts = found if isinstance(found, tuple) else (found,)
+            late = [isinstance(v, LoopValue) and not v.is_view and buffer in v.reads for v in parts]
+            if any(late) and self.is_read_after(node, write):
+                kept = tuple(self.realize(v) if is_late else v for v, is_late in zip(parts, late, strict=True))
+                self.values[node] = kept if isinstance(found, tuple) else kept[0]
 
 
 def contiguous_strides(shape: Shape) -> Shape:

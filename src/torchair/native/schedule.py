@@ -22,6 +22,9 @@ __all__ = ["Group", "Member", "schedule"]
 _MOST_MEMBERS = 24
 _MOST_BUFFERS = 28
 
+#: An operation joins one of so many last groups: with all of them, time grows with the square of their number.
+_FARTHEST = 64
+
 #: Groups whose work, in additions, is less than this are left to one worker: waiting for others costs more.
 _SMALL = 6000
 
@@ -74,19 +77,30 @@ class Group:
     attention: Attention | None = None
     workers: int = 0
     barrier: bool = False
+    _writes: dict[Buffer, Operation] = field(default_factory=dict)
+    _reads: frozenset[Buffer] = frozenset()
+    _known: int = 0  # how many operations these two are of
 
     @property
     def writes(self) -> dict[Buffer, Operation]:
         """Memory that it writes, and by what."""
-        found: dict[Buffer, Operation] = {m.out: m.operation for m in self.members}
-        found.update({p.out: p for p in self.products})
-        if self.attention is not None:
-            found[self.attention.out] = self.attention
-        return found
+        self._look()
+        return self._writes
 
     @property
     def reads(self) -> frozenset[Buffer]:
         """Memory that it reads."""
+        self._look()
+        return self._reads
+
+    def _look(self) -> None:
+        count = len(self.members) + len(self.products) + (self.attention is not None)
+        if count == self._known:
+            return
+        self._known = count
+        self._writes = {m.out: m.operation for m in self.members} | {p.out: p for p in self.products}
+        if self.attention is not None:
+            self._writes[self.attention.out] = self.attention
         found: set[Buffer] = set()
         for member in self.members:
             found.update(_reads_of(member))
@@ -95,7 +109,7 @@ class Group:
         if self.attention is not None:
             a = self.attention
             found |= {o.buffer for o in (a.query, a.key, a.value, a.mask) if o is not None}
-        return frozenset(found)
+        self._reads = frozenset(found)
 
     @property
     def variables(self) -> list[sympy.Symbol]:
@@ -113,15 +127,19 @@ def _reads_of(member: Member) -> set[Buffer]:
 def schedule(operations: Sequence[Operation], builder: Builder) -> list[Group]:
     """Put operations into groups, in an order in which each finds what it reads."""
     groups: list[Group] = []
+    accesses = _Accesses()
     for operation in operations:
         if any(size == 0 for size in _results(operation)):
             continue
         candidate = _alone(operation, builder)
-        first = _first_place(groups, candidate)
-        for group in reversed(groups[first:]):
-            if _join(group, operation, builder):
+        # The last one that it depends on, or a later one.
+        first = max(accesses.last_conflict(candidate), len(groups) - _FARTHEST, 0)
+        for i in range(len(groups) - 1, first - 1, -1):
+            if _join(groups[i], operation, builder):
+                accesses.add(i, candidate)
                 break
         else:
+            accesses.add(len(groups), candidate)
             groups.append(candidate)
     for group in groups:
         _set_phases(group)
@@ -146,36 +164,48 @@ def _is_scattered(member: Member, builder: Builder) -> bool:
 # --- dependences ---
 
 
-def _conflict(earlier: Group, later: Group) -> bool:
-    """Whether ``later`` must run after ``earlier``."""
-    before, after = earlier.writes, later.writes
-    if not before.keys().isdisjoint(later.reads) or not after.keys().isdisjoint(earlier.reads):
-        return True
-    for buffer in before.keys() & after.keys():
-        if not (_is_disjoint(before[buffer]) and _is_disjoint(after[buffer])):
-            return True
-    return False
+class _Accesses:
+    """The last group that reads or writes each buffer."""
+
+    def __init__(self) -> None:
+        self._reads: dict[Buffer, int] = {}
+        self._writes: dict[Buffer, int] = {}
+        self._disjoint_writes: dict[Buffer, int] = {}
+
+    def add(self, number: int, group: Group) -> None:
+        """Note what a group, or an operation that joins it, reads and writes."""
+        for buffer in group.reads:
+            self._reads[buffer] = max(number, self._reads.get(buffer, -1))
+        for buffer, operation in group.writes.items():
+            table = self._disjoint_writes if _is_disjoint(operation) else self._writes
+            table[buffer] = max(number, table.get(buffer, -1))
+
+    def last_conflict(self, group: Group) -> int:
+        """The number of the last group that must run before another one; -1 if there is none."""
+        found = [-1]
+        for buffer in group.reads:
+            found += [self._writes.get(buffer, -1), self._disjoint_writes.get(buffer, -1)]
+        for buffer, operation in group.writes.items():
+            found += [self._reads.get(buffer, -1), self._writes.get(buffer, -1)]
+            if not _is_disjoint(operation):
+                found.append(self._disjoint_writes.get(buffer, -1))
+        return max(found)
 
 
 def _is_disjoint(operation: Operation) -> bool:
     return isinstance(operation, Update) and operation.disjoint
 
 
-def _first_place(groups: Sequence[Group], candidate: Group) -> int:
-    """The first group that the candidate may be part of: the last one that it depends on."""
-    for i in range(len(groups) - 1, -1, -1):
-        if _conflict(groups[i], candidate):
-            return i
-    return 0
-
-
 def _set_barriers(groups: Sequence[Group]) -> None:
-    since: list[Group] = []
-    for group in groups:
-        if any(_conflict(g, group) and not (g.workers == 1 and group.workers == 1) for g in since):
+    everything, divided = _Accesses(), _Accesses()
+    for i, group in enumerate(groups):
+        # What one worker does alone, it does in order.
+        if (divided if group.workers == 1 else everything).last_conflict(group) >= 0:
             group.barrier = True
-            since = []
-        since.append(group)
+            everything, divided = _Accesses(), _Accesses()
+        everything.add(i, group)
+        if group.workers != 1:
+            divided.add(i, group)
 
 
 # --- groups ---
