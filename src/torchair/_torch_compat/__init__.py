@@ -15,7 +15,7 @@ from torchair._torch_compat.aot import (
     outputs_made_from_inputs,
     python_decompositions,
     static_input_positions,
-    wrapper_is_empty,
+    written_if_wrapper_is_empty,
 )
 from torchair._torch_compat.calls import (
     below_autograd,
@@ -121,7 +121,7 @@ from torchair._torch_compat.tensors import (
     storage_id,
     storage_over,
 )
-from torchair._torch_compat.tracing import functional_trace, trace_functional
+from torchair._torch_compat.tracing import functional_trace, trace_functional, trace_length, traced_nodes
 from torchair._torch_compat.types import HigherOrderOperator, OpOverload, OpOverloadPacket
 
 __all__ = [
@@ -232,7 +232,9 @@ __all__ = [
     "trace_functional",
     "trace_pattern",
     "torch_version",
+    "trace_length",
     "traced_data_dependence",
+    "traced_nodes",
     "without_alias_check",
-    "wrapper_is_empty",
+    "written_if_wrapper_is_empty",
 ]

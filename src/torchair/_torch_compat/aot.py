@@ -24,7 +24,7 @@ __all__ = [
     "outputs_made_from_inputs",
     "python_decompositions",
     "static_input_positions",
-    "wrapper_is_empty",
+    "written_if_wrapper_is_empty",
 ]
 
 
@@ -164,23 +164,26 @@ def aot_phase() -> str:
     return graphs[-1].rpartition("_")[2] if graphs else ""  # "0_forward"
 
 
-def wrapper_is_empty(graph: fx.GraphModule, original: fx.GraphModule) -> bool:
-    """Whether the wrapper around a graph that AOTAutograd is compiling only hands arguments and results on.
+def written_if_wrapper_is_empty(graph: fx.GraphModule, original: fx.GraphModule) -> tuple[int, ...] | None:
+    """What the wrapper around a graph that AOTAutograd is compiling has to do, if that is little.
 
     It then also switches autograd and autocast off, and looks at the results of the first call.
 
     Args:
         graph: The graph that it is compiling.
         original: Dynamo's graph.
+
+    Returns:
+        Numbers of the inputs whose versions it increments, since the graph writes them, where it otherwise only hands
+        arguments and results on; None where it does more.
     """
     context = torch._guards.TracingContext.try_get()
     metadata = getattr(context, "fw_metadata", None)
     if metadata is None or aot_phase() != "inference" or not isinstance(original, fx.GraphModule):
-        return False
+        return None
     work = (
         metadata.tokens,
         metadata.mutated_inp_runtime_indices,
-        metadata.mutated_graph_handled_indices_seen_by_autograd,  # it counts their versions
         metadata.num_outputs_aliased,
         metadata.num_intermediate_bases,
         metadata.dynamic_outputs,
@@ -191,7 +194,9 @@ def wrapper_is_empty(graph: fx.GraphModule, original: fx.GraphModule) -> bool:
             for meta in (*metadata.subclass_inp_meta, *metadata.subclass_fw_graph_out_meta)
         ),
     )
-    return not any(work) and _arity(graph) == _arity(original)  # parameters are passed, and each input once
+    if any(work) or _arity(graph) != _arity(original):  # parameters are passed, and each input once
+        return None
+    return tuple(metadata.mutated_graph_handled_indices_seen_by_autograd)
 
 
 def _arity(gm: fx.GraphModule) -> tuple[int, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -20,6 +21,8 @@ from torchair._torch_compat.types import OpOverload
 __all__ = [
     "functional_trace",
     "trace_functional",
+    "trace_length",
+    "traced_nodes",
 ]
 
 
@@ -268,3 +271,24 @@ def _same_type(node: fx.Node, other: fx.Node) -> bool:
         return False
     numbers = zip((*a.shape, *a.stride()), (*b.shape, *b.stride()), strict=False)
     return a.dtype == b.dtype and a.dim() == b.dim() and all(known_true(m == n) for m, n in numbers)
+
+
+def traced_nodes(position: int = 0) -> list[fx.Node]:
+    """The nodes that the trace that runs has made, from the one of a number on, in order.
+
+    Call it inside a program of :func:`functional_trace`.
+    """
+    from torch.fx.experimental.proxy_tensor import get_proxy_mode
+
+    mode = get_proxy_mode()
+    assert mode is not None, "nothing is traced"
+    nodes: Any = mode.tracer.graph.nodes
+    return list(itertools.islice(reversed(nodes), len(nodes) - position))[::-1]
+
+
+def trace_length() -> int:
+    """How many nodes the trace that runs has made."""
+    from torch.fx.experimental.proxy_tensor import get_proxy_mode
+
+    mode = get_proxy_mode()
+    return 0 if mode is None else len(mode.tracer.graph.nodes)

@@ -287,20 +287,24 @@ class CapturedGraph:
         """The capture that a call with these arguments replays without further questions; None where there is none."""
         return self._only or self._ready.get(self._read_key(args))
 
-    def replaying(self, otherwise: Callable[..., Any]) -> Callable[..., Any]:
+    def replaying(self, otherwise: Callable[..., Any], written: Sequence[int] = ()) -> Callable[..., Any]:
         """A function of the arguments of the FX graph, one by one, that replays what is ready.
 
         Args:
             otherwise: Takes the calls for which nothing is.
+            written: Arguments whose versions a replay increments, for autograd.
         """
 
         def call(*args: Any) -> Any:
             capture = self.ready(args)
-            return otherwise(*args) if capture is None else capture.run(list(args))
+            if capture is None:
+                return otherwise(*args)
+            torch.autograd.graph.increment_version([args[i] for i in written])
+            return capture.run(list(args))
 
         self._entry = new_entry(RUNS)
         self._replay_only(self._only)
-        return call if self._entry is None else self._entry.callable(call)
+        return call if self._entry is None else self._entry.callable(call, list(written))
 
     def __repr__(self) -> str:
         state = "runs eagerly" if self.runs_eagerly else f"{len(self.captures)} captures"

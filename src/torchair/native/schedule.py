@@ -98,7 +98,8 @@ class Group:
         if count == self._known:
             return
         self._known = count
-        self._writes = {m.out: m.operation for m in self.members} | {p.out: p for p in self.products}
+        self._writes = {m.out: m.operation for m in self.members}
+        self._writes.update({p.out: p for p in self.products})
         if self.attention is not None:
             self._writes[self.attention.out] = self.attention
         found: set[Buffer] = set()

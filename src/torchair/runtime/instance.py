@@ -58,11 +58,12 @@ class Entry(Protocol):
     def clear(self) -> None:
         """Leave all calls to others."""
 
-    def callable(self, otherwise: Callable[..., Any]) -> Callable[..., Any]:
+    def callable(self, otherwise: Callable[..., Any], written: list[int]) -> Callable[..., Any]:
         """A function that takes the inputs one by one and returns the list of outputs.
 
         Args:
             otherwise: What takes the calls that are left to others.
+            written: Inputs whose versions it increments.
         """
 
 

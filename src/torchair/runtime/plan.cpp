@@ -40,7 +40,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
       .def("point", &Entry::point)
       .def("clear", &Entry::clear)
       .def_property_readonly("used", &Entry::used)
-      .def("callable", [](std::shared_ptr<Entry> entry, py::object otherwise) {
-        return new_replay(std::move(entry), std::move(otherwise));
+      .def("callable", [](std::shared_ptr<Entry> entry, py::object otherwise, std::vector<size_t> written) {
+        return new_replay(std::move(entry), std::move(otherwise), std::move(written));
       });
 }

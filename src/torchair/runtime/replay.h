@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <utility>
+#include <vector>
 
 namespace torchair {
 
@@ -36,8 +37,10 @@ class Entry {
   py::object used() const { return used_ ? used_ : py::none(); }
 
   // A new reference to the results; null without an exception where somebody else has to take the call.
-  PyObject* run(PyObject* const* arguments, size_t count) {
+  // `written`: arguments whose versions are incremented, for autograd.
+  PyObject* run(PyObject* const* arguments, size_t count, const std::vector<size_t>& written) {
     if (!find()) return nullptr;
+    if (!written.empty() && guarded([&] { return increment_versions(arguments, count, written); }) == nullptr) return nullptr;
     // Other threads may change the entry while this run goes on.
     const py::object free = free_, arena = arena_, instance = instance_;
     auto* const plan = plan_;
@@ -60,6 +63,12 @@ class Entry {
   }
 
  private:
+  static PyObject* increment_versions(PyObject* const* arguments, size_t count, const std::vector<size_t>& written) {
+    for (auto i : written)
+      if (i < count && THPVariable_Check(arguments[i])) THPVariable_Unpack(arguments[i]).unsafeGetTensorImpl()->bump_version();
+    return Py_None;  // no new reference: it says that nothing was thrown
+  }
+
   // The arena that is taken next and the instance over it. False where there is none yet.
   bool find() {
     while (free_) {
@@ -113,13 +122,14 @@ struct Replay {
   PyObject_HEAD
   vectorcallfunc call;
   std::shared_ptr<Entry> entry;
+  std::vector<size_t> written;
   PyObject* otherwise;
 
   static PyObject* vectorcall(PyObject* self, PyObject* const* arguments, size_t count, PyObject* names) {
     auto* const replay = reinterpret_cast<Replay*>(self);
     if (names == nullptr) {
       const auto entry = replay->entry;
-      auto* const results = entry->run(arguments, static_cast<size_t>(PyVectorcall_NARGS(count)));
+      auto* const results = entry->run(arguments, static_cast<size_t>(PyVectorcall_NARGS(count)), replay->written);
       if (results != nullptr || PyErr_Occurred() != nullptr) return results;
     }
     return PyObject_Vectorcall(replay->otherwise, arguments, count, names);
@@ -141,6 +151,7 @@ struct Replay {
     PyObject_GC_UnTrack(self);
     clear(self);
     reinterpret_cast<Replay*>(self)->entry.~shared_ptr();
+    reinterpret_cast<Replay*>(self)->written.~vector();
     type->tp_free(self);
     Py_DECREF(type);
   }
@@ -163,12 +174,13 @@ inline PyTypeObject* replay_type() {
   return type;
 }
 
-inline py::object new_replay(std::shared_ptr<Entry> entry, py::object otherwise) {
+inline py::object new_replay(std::shared_ptr<Entry> entry, py::object otherwise, std::vector<size_t> written) {
   auto* const type = replay_type();
   auto* const replay = reinterpret_cast<Replay*>(type->tp_alloc(type, 0));
   if (replay == nullptr) throw py::error_already_set();
   replay->call = Replay::vectorcall;
   new (&replay->entry) std::shared_ptr<Entry>(std::move(entry));
+  new (&replay->written) std::vector<size_t>(std::move(written));
   replay->otherwise = otherwise.release().ptr();
   return py::reinterpret_steal<py::object>(reinterpret_cast<PyObject*>(replay));
 }
