@@ -1,7 +1,8 @@
 """Interleaved timing: in each round every call runs one block, in an order that rotates.
 
 A machine whose speed drifts (heat, other processes) slows the blocks of one round alike, so ratios are taken within a
-round and only then summarized.
+round and only then summarized. Before each block there is one call that does not count: the variant before has filled the
+caches with its own copy of the weights, and its threads may still be awake.
 """
 
 from __future__ import annotations
@@ -70,6 +71,7 @@ def interleave(calls: Mapping[str, Callable[[], object]], timing: Timing) -> dic
         for i in range(timing.rounds):
             start = i % len(names) if names else 0
             for name in names[start:] + names[:start]:
+                calls[name]()
                 seconds[name].append(_block(calls[name], counts[name], timing) / counts[name])
     return {name: tuple(values) for name, values in seconds.items()}
 
