@@ -1,8 +1,8 @@
 """Interleaved timing: in each round every call runs one block, in an order that rotates.
 
 A machine whose speed drifts (heat, other processes) slows the blocks of one round alike, so ratios are taken within a
-round and only then summarized. Before each block there is one call that does not count: the variant before has filled the
-caches with its own copy of the weights, and its threads may still be awake.
+round and only then summarized. Before each block there are calls that do not count: the variant before has filled the
+caches with its own copy of the weights, and it takes several passes over others until these are cached instead.
 """
 
 from __future__ import annotations
@@ -20,6 +20,9 @@ from typing_extensions import Self
 __all__ = ["Clock", "Spread", "Timing", "interleave", "paired_ratios"]
 
 Clock = Callable[[], float]
+
+#: Calls before each block: with 34 MB of weights, the fifth call after another variant's is the first fast one.
+_SETTLING = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +74,7 @@ def interleave(calls: Mapping[str, Callable[[], object]], timing: Timing) -> dic
         for i in range(timing.rounds):
             start = i % len(names) if names else 0
             for name in names[start:] + names[:start]:
-                calls[name]()
+                _block(calls[name], _SETTLING, timing)
                 seconds[name].append(_block(calls[name], counts[name], timing) / counts[name])
     return {name: tuple(values) for name, values in seconds.items()}
 

@@ -35,11 +35,11 @@ def test_blocks_are_filled() -> None:
         },
         clock.timing(rounds=2, block_ticks=8),
     )
-    # Warm-up, then 1, 2 and 4 calls until half a block is full; then two blocks of eight, each after a call that does not
-    # count.
-    assert calls.count("short") == 1 + 1 + 2 + 4 + 2 * (1 + 8)
+    # Warm-up, then 1, 2 and 4 calls until half a block is full; then two blocks of eight, each after five calls
+    # that do not count.
+    assert calls.count("short") == 1 + 1 + 2 + 4 + 2 * (5 + 8)
     # Longer than a block: one call is one.
-    assert calls.count("long") == 1 + 1 + 2 * (1 + 1)
+    assert calls.count("long") == 1 + 1 + 2 * (5 + 1)
 
 
 def test_order_rotates() -> None:
@@ -47,7 +47,7 @@ def test_order_rotates() -> None:
     order: list[str] = []
     calls = {name: clock.taking(8 * TICK, functools.partial(order.append, name)) for name in "abc"}
     interleave(calls, clock.timing(rounds=4, block_ticks=8))
-    assert "".join(order[-4 * 6 :]) == "aabbcc" + "bbccaa" + "ccaabb" + "aabbcc"
+    assert "".join(order[-4 * 18 :: 6]) == "abc" + "bca" + "cab" + "abc"
 
 
 def test_waiting_for_the_device_is_part_of_a_block() -> None:
