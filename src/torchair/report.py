@@ -16,6 +16,7 @@ __all__ = [
     "Recapture",
     "Recompile",
     "Refused",
+    "SuperKernel",
 ]
 
 
@@ -81,6 +82,27 @@ class GraphRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class SuperKernel:
+    """A super kernel that the native engine made: one launch.
+
+    Attributes:
+        scope: Name of the scope.
+        name: Its own name: ``"sk_<scope>_start_<first node>_end_<last node>"``.
+        operators: How many nodes of the IR graph it computes.
+        after: Why it does not belong to the one before it, of the same scope; empty for the first.
+    """
+
+    scope: str
+    name: str
+    operators: int
+    after: str = ""
+
+    def __str__(self) -> str:
+        operators = f"{self.operators} operator{'' if self.operators == 1 else 's'}"
+        return f"{self.name}: {operators}{f', split by {self.after}' if self.after else ''}"
+
+
+@dataclass(frozen=True, slots=True)
 class NativeCode:
     """What became C++ of a graph on the native engine.
 
@@ -89,18 +111,21 @@ class NativeCode:
         programs: How many programs; each is one run of compiled code.
         functions: How many C++ functions these call in a row.
         left: Torch operators that are calls between programs, each with the reason.
+        super_kernels: Those of the programs that are parts of ``torchair.scope.super_kernel``.
     """
 
     graph: str
     programs: int
     functions: int
     left: tuple[tuple[str, str], ...]
+    super_kernels: tuple[SuperKernel, ...] = ()
 
     def __str__(self) -> str:
         programs = f"{self.programs} program{'' if self.programs == 1 else 's'}"
         functions = f"{self.functions} function{'' if self.functions == 1 else 's'}"
         left = "".join(f"\n    calls {operator}: {reason}" for operator, reason in self.left)
-        return f"{self.graph}: {programs} of {functions}{left}"
+        kernels = "".join(f"\n    super kernel {kernel}" for kernel in self.super_kernels)
+        return f"{self.graph}: {programs} of {functions}{kernels}{left}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,6 +39,7 @@ def test_nothing_set():
         hccl_op_expansion_mode=None,
         dump_ge_graph=0,
         break_graph_ops=(),
+        platform_config=None,
     )
 
 
@@ -54,6 +55,7 @@ def test_everything_set():
         HCCL_OP_EXPANSION_MODE="AIV",
         DUMP_GE_GRAPH="2",
         BREAK_GRAPH_OP_LIST="slice, NN.LINEAR",
+        TORCHAIR_PLATFORM_CONFIG="/platform.ini",
     )
     assert environment == Environment(
         cache_home="/cache",
@@ -66,6 +68,7 @@ def test_everything_set():
         hccl_op_expansion_mode="AIV",
         dump_ge_graph=2,
         break_graph_ops=("SLICE", "NN.LINEAR"),
+        platform_config="/platform.ini",
     )
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from torchair.config.applicability import warn_inapplicable
 from torchair.config.compiler_config import CompilerConfig
+from torchair.config.cores import CoreCounts, core_counts, core_limit
 from torchair.config.env import Environment
 from torchair.config.npugraph_ex_config import NpuGraphExConfig, with_foreign_options
 from torchair.config.options import Options
@@ -15,10 +16,13 @@ from torchair.config.process_options import PROCESS_OPTIONS, ProcessOptions
 __all__ = [
     "PROCESS_OPTIONS",
     "CompilerConfig",
+    "CoreCounts",
     "Environment",
     "NpuGraphExConfig",
     "Options",
     "ProcessOptions",
+    "core_counts",
+    "core_limit",
     "warn_inapplicable",
     "with_foreign_options",
 ]

@@ -43,6 +43,8 @@ class Environment:
         hccl_op_expansion_mode: Where collectives run (``HCCL_OP_EXPANSION_MODE``, such as ``AIV``); recorded.
         dump_ge_graph: Dump of the engine's graph (``DUMP_GE_GRAPH``): 0 none, 1 full, 2 without weights, 3 nodes only.
         break_graph_ops: Python operations that break the graph (``BREAK_GRAPH_OP_LIST``).
+        platform_config: INI file that says how many cores there are (``TORCHAIR_PLATFORM_CONFIG``); None: those of the
+            machine.
     """
 
     cache_home: str | None = None
@@ -55,6 +57,7 @@ class Environment:
     hccl_op_expansion_mode: str | None = None
     dump_ge_graph: int = 0
     break_graph_ops: tuple[str, ...] = ()
+    platform_config: str | None = None
 
     @classmethod
     def read(cls, environ: Mapping[str, str] | None = None) -> Environment:
@@ -76,6 +79,7 @@ class Environment:
             hccl_op_expansion_mode=source.get("HCCL_OP_EXPANSION_MODE") or None,
             dump_ge_graph=_dump_ge_graph(source.get("DUMP_GE_GRAPH")),
             break_graph_ops=_break_graph_ops(source.get("BREAK_GRAPH_OP_LIST", "")),
+            platform_config=source.get("TORCHAIR_PLATFORM_CONFIG") or None,
         )
 
 

@@ -34,7 +34,7 @@ _GE = """
     experimental_config.aot_config_enable_joint_graph experimental_config.aot_config_output_loss_index
     inference_config.dynamic_gears_merge_policy
     ge_config.enable_single_stream ge_config.oo_level ge_config.oo_constant_folding
-    ge_config.oo_dead_code_elimination ge_config.export_compile_stat ge_config.aicore_num
+    ge_config.oo_dead_code_elimination ge_config.export_compile_stat
     ge_config.optimization_switch
     aoe_config.aoe_mode aoe_config.work_path aoe_config.aoe_config_file
 """

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 
 from torch import fx
 
+from torchair.config import core_limit
+
 __all__ = ["ScopeStack"]
 
 _ENTER = ("air::scope_enter", "npugraph_ex::scope_enter")
@@ -31,12 +33,18 @@ class ScopeStack:
         return merged
 
     def handle(self, node: fx.Node) -> bool:
-        """Open or close a scope; False when the node is something else."""
+        """Open or close a scope; False when the node is something else.
+
+        Raises:
+            ArgumentError: A scope limits cores to a number that this machine does not have.
+        """
         name = getattr(node.target, "name", None)
         qualified = name() if callable(name) else ""
         if qualified in _ENTER:
             keys, values = node.args[:2]
-            self._stack.append({str(k): _attribute(str(k), str(v)) for k, v in zip(keys, values, strict=True)})  # type: ignore[arg-type]
+            opened = {str(k): _attribute(str(k), str(v)) for k, v in zip(keys, values, strict=True)}  # type: ignore[arg-type]
+            core_limit(opened)  # in range?
+            self._stack.append(opened)
             return True
         if qualified in _EXIT:
             self._stack.pop()

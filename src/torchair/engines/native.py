@@ -15,7 +15,7 @@ import torch
 
 from torchair import _torch_compat
 from torchair.capture.life_cycle import CapturedGraph
-from torchair.config import Options
+from torchair.config import CoreCounts, Options, core_counts
 from torchair.engines.base import BoxedExecutable
 from torchair.engines.fx_trace import TracedGraph
 from torchair.engines.graph_support import obstacle, supports_graph, supports_node
@@ -25,10 +25,12 @@ from torchair.engines.traced import TracedExecutable
 from torchair.errors import ExecutionError, Rejection, TorchAirError, UnsupportedGraphError
 from torchair.frontend.reinplace import reinplace
 from torchair.ir import Graph, Node
+from torchair.logs import get_logger
 from torchair.native import PartitionRecord, replace_regions
 
 __all__ = ["NativeEngine", "NativeExecutable"]
 
+_log = get_logger(__name__)
 _numbers = itertools.count(1)
 
 
@@ -90,7 +92,7 @@ class NativeExecutable(TracedExecutable):
         gm.graph.eliminate_dead_code()
         with _torch_compat.no_dispatch_modes():
             reinplace(gm, intermediates=True, inputs=True)
-        gm, self.record = replace_regions(gm)
+        gm, self.record = replace_regions(gm, limit=_process_limit(self._options))
         gm.recompile()
         self.captured = CapturedGraph(next(_numbers), gm, self._options)
         return self.captured, self.captured
@@ -103,3 +105,13 @@ class NativeExecutable(TracedExecutable):
 
     def _failed(self, error: Exception) -> TorchAirError:
         return ExecutionError.of(error, f"an operator (in {self._name}, native engine)")
+
+
+def _process_limit(options: Options) -> CoreCounts | None:
+    """What ``config.ge_config.aicore_num`` says; more cores than there are mean all of them."""
+    cube, vector = options.aicore_num
+    if cube is None and vector is None:
+        return None
+    limit = core_counts().clipped(cube, vector)
+    _log.info_once("ge.aicoreNum: operators use at most %d|%d cores", limit.cube, limit.vector)
+    return limit

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,23 +18,30 @@ from torch import fx
 
 from torchair import _torch_compat
 from torchair._torch_compat import OpOverload
+from torchair.config import CoreCounts
 from torchair.errors import Rejection
 from torchair.logs import get_logger
 from torchair.native.emit import emit
 from torchair.native.expressions import Buffer
 from torchair.native.formulas import C_TYPES
+from torchair.native.levels import levels_of_scopes
 from torchair.native.lower import load_lowerings, lowering_of
 from torchair.native.lower.views import strided
 from torchair.native.program import NativeProgram, Output, compile_programs
 from torchair.native.region import LoopValue, Region, Unsupported, sympy_shape
 from torchair.native.schedule import Group, schedule
+from torchair.native.scopes import Mark, launch_limit, least_limit, limit_workers, mark_of
+from torchair.native.super_kernels import kernels_to_give_up, options_of, super_kernel, why_apart
 from torchair.native.support import load_support
+from torchair.native.units import Unit
+from torchair.report import SuperKernel
 
 __all__ = ["PartitionRecord", "replace_regions"]
 
 _log = get_logger(__name__)
 aten = torch.ops.aten
 
+_NO_MARK = Mark("")
 _VIEWS = frozenset(
     {
         aten.alias.default, aten.detach.default, aten.view.default, aten.reshape.default, aten._unsafe_view.default,
@@ -56,34 +63,50 @@ class PartitionRecord:
     Attributes:
         programs: One for each region.
         left: Operator name to reason, for nodes that stay as they are.
+        super_kernels: The programs that are parts of scopes, in the order in which they run.
     """
 
     programs: list[NativeProgram] = field(default_factory=list)
     left: dict[str, str] = field(default_factory=dict)
+    super_kernels: list[SuperKernel] = field(default_factory=list)
 
 
-def replace_regions(gm: fx.GraphModule, *, compile: bool = True) -> tuple[fx.GraphModule, PartitionRecord]:
+def replace_regions(
+    gm: fx.GraphModule, *, compile: bool = True, limit: CoreCounts | None = None
+) -> tuple[fx.GraphModule, PartitionRecord]:
     """Compile what can be compiled.
 
     Args:
         gm: ATen operators with fake tensors in ``meta["val"]``; it may write its inputs. Not changed.
         compile: Call the compiler now, and not when a program first runs.
+        limit: Cores that programs use at most, outside of scopes that say something else.
 
     Returns:
         A graph with calls of native programs, and the record.
+
+    Raises:
+        EngineCompileError: A super kernel that must be one launch is not.
+        ConfigValueError: A super kernel is to be launched on a number of cores that it cannot have.
     """
     load_lowerings()
     record = PartitionRecord()
     if isinstance(load_support(), Rejection):
         return gm, record
+    if any(mark_of(node) for node in gm.graph.nodes):
+        gm = _with_own_constants(gm)
     refused: dict[fx.Node, str] = {}
+    given_up: set[str] = set()
     while True:
-        partition = _Partition(gm, refused)
+        partition = _Partition(gm, refused, frozenset(given_up), limit)
         regions = partition.lowered()
         found = {node: reason for region in regions for node, reason in region.refused.items()}
-        if not found:
-            break
         refused.update(found)
+        if not found and not (
+            split := kernels_to_give_up(partition.units.values(), partition.marks, refused, given_up)
+        ):
+            break
+        if not found:
+            given_up |= split
     for node, reason in refused.items():
         record.left.setdefault(str(node.target), reason)
     if not regions:
@@ -92,6 +115,31 @@ def replace_regions(gm: fx.GraphModule, *, compile: bool = True) -> tuple[fx.Gra
     if compile:
         compile_programs(record.programs)
     return rebuilt, record
+
+
+def _with_own_constants(gm: fx.GraphModule) -> fx.GraphModule:
+    """The graph, with a constant for each node that reads it: it becomes part of that node's program."""
+    graph = fx.Graph()
+    new: dict[fx.Node, fx.Node] = {}
+    for node in gm.graph.nodes:
+        copies = {n: graph.node_copy(n, lambda m: new[m]) for n in node.all_input_nodes if _is_copied(n)}
+        new[node] = graph.node_copy(node, lambda n, copies=copies: copies.get(n) or new[n])  # type: ignore[misc]
+    for node in reversed(graph.nodes):
+        if node.target in _CREATIONS and not node.users:
+            graph.erase_node(node)
+    return fx.GraphModule(gm, graph)
+
+
+def _is_copied(node: fx.Node) -> bool:
+    """Whether a node makes a constant that nothing writes, and that several nodes read."""
+    return (
+        node.target in _CREATIONS
+        and len(node.users) > 1
+        and all(
+            isinstance(u.target, OpOverload) and u.target not in _VIEWS and not u.target._schema.is_mutable
+            for u in node.users
+        )
+    )
 
 
 def _tensors(value: Any) -> list[torch.Tensor]:
@@ -127,9 +175,19 @@ def _unusable(node: fx.Node) -> str:
 
 
 class _Partition:
-    def __init__(self, gm: fx.GraphModule, refused: dict[fx.Node, str]) -> None:
+    def __init__(
+        self,
+        gm: fx.GraphModule,
+        refused: dict[fx.Node, str],
+        given_up: frozenset[str] = frozenset(),
+        limit: CoreCounts | None = None,
+    ) -> None:
         self.gm = gm
         self.refused = refused
+        self.given_up = given_up
+        self.limit = limit
+        self.marks: dict[fx.Node, Mark] = {n: m for n in gm.graph.nodes if (m := mark_of(n)) is not None}
+        self.units: dict[int, Unit] = {}  # super kernels, by level
         self.nodes = list(gm.graph.nodes)
         self.position = {n: i for i, n in enumerate(self.nodes)}
         self.native: set[fx.Node] = set()
@@ -194,6 +252,57 @@ class _Partition:
         return frozenset({node}).union(*(self.roots[n] for n in node.all_input_nodes))
 
     def _find_levels(self) -> None:
+        if self.marks:
+            self._find_levels_of_scopes()
+            return
+        for node, before in self._dependences():
+            self._level_of(node, before)
+
+    def _find_levels_of_scopes(self) -> None:
+        """Levels where nodes of different scopes have different ones, and those of one super kernel the same."""
+        kernels: dict[fx.Node, str] = {}
+        for node in self.native:
+            mark = self._mark(node)
+            if mark.kernel and mark.kernel not in self.given_up:
+                kernels[node] = mark.kernel
+        found = levels_of_scopes(
+            self.nodes,
+            dict(self._dependences()),
+            native=self.native,
+            views=self.views,
+            readers={n: r for n in self.nodes if n in self.native and (r := self._only_reader(n)) is not None},
+            kernels=kernels,
+            limits={n: self._limit_of([n]) for n in self.native},
+        )
+        self.level, self.inside, self.units = found.level, found.inside, found.units
+
+    def _only_reader(self, node: fx.Node) -> fx.Node | None:
+        """The native node that alone reads a constant, if there is one."""
+        if node.target not in _CREATIONS or any(_tensors(n.meta.get("val")) for n in node.all_input_nodes):
+            return None
+        reader = node
+        while reader is node or reader in self.views:
+            if len(reader.users) != 1:
+                return None
+            (reader,) = reader.users
+        return reader if reader in self.native and reader.target not in _CREATIONS else None
+
+    def _limit_of(self, nodes: Iterable[fx.Node]) -> CoreCounts | None:
+        return least_limit(map(self._mark, nodes), self.limit)
+
+    def _mark(self, node: fx.Node) -> Mark:
+        """The mark of a native node; one of several results has that of the node that made it."""
+        maker: Any = node.args[0] if node.target is operator.getitem else node
+        return self.marks.get(maker, _NO_MARK)
+
+    def limit_of(self, level: int, nodes: Sequence[fx.Node]) -> CoreCounts | None:
+        """Cores that the program of a level uses at most."""
+        limit = self._limit_of(nodes)
+        unit = self.units.get(level)
+        return limit if unit is None else launch_limit(unit.kernel, options_of(unit, self.marks), limit)
+
+    def _dependences(self) -> Iterator[tuple[fx.Node, set[fx.Node]]]:
+        """For each node, those that must run before it."""
         last_access: dict[fx.Node, list[fx.Node]] = {}
         last_write: dict[fx.Node, fx.Node] = {}
         last_effect: fx.Node | None = None
@@ -209,7 +318,7 @@ class _Partition:
                     before.add(last_write[root])
             if effect and node not in self.native and last_effect is not None:
                 before.add(last_effect)
-            self._level_of(node, before - {node})
+            yield node, before - {node}
             for root in touched:
                 last_access.setdefault(root, []).append(node)
                 if effect:
@@ -341,6 +450,7 @@ class _RegionNodes:
                 if isinstance(node.meta["val"], torch.Tensor) and self.partition.is_read_outside(node, self.level):
                     self._result(node)
             self.groups = schedule(region.operations, region.builder)
+            limit_workers(self.groups, self.partition.limit_of(self.level, self.nodes))
             wanted = set(self.results.values()) | {b for g in self.groups for b in g.writes if b.role == "input"}
             readers = Counter(b for g in self.groups for b in g.reads)
             for group in self.groups:
@@ -474,6 +584,10 @@ class _RegionNodes:
             [i for i, (_, b) in enumerate(inputs) if any(b in g.writes for g in self.groups)],
         )
         record.programs.append(program)
+        if (unit := self.partition.units.get(self.level)) is not None:
+            is_first = all(made.scope != unit.kernel for made in record.super_kernels)
+            after = "" if is_first else why_apart(unit, self.partition.refused)
+            record.super_kernels.append(super_kernel(unit, self.partition.marks, after))
         call = graph.call_function(program, tuple(new[n] for n in arguments))
         call.meta["val"] = [n.meta["val"] for n, _ in outputs]
         for i, (node, _) in enumerate(outputs):

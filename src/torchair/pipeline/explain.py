@@ -223,7 +223,13 @@ def _native_code(graph: CompiledGraph) -> NativeCode:
     assert isinstance(graph.executable, NativeExecutable)
     record = graph.executable.record
     functions = sum(len(program.kernels) for program in record.programs)
-    return NativeCode(graph.graph.name, len(record.programs), functions, tuple(record.left.items()))
+    return NativeCode(
+        graph.graph.name,
+        len(record.programs),
+        functions,
+        tuple(record.left.items()),
+        tuple(record.super_kernels),
+    )
 
 
 def _recompiles(found: Iterable[tuple[AnyGraph, Origin]]) -> list[Recompile]:
