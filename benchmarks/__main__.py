@@ -10,14 +10,19 @@ from pathlib import Path
 import torch
 
 from benchmarks.cases import CASES, GOALS
+from benchmarks.floor import MachineFloor
 from benchmarks.harness import measure, warm_up
 from benchmarks.machine import describe
 from benchmarks.results import Report, to_json, to_markdown
+from benchmarks.start import LAYERS, Caches, compile_scaling, start_once, with_starts
 from benchmarks.tables import SIZES, TABLES, capture_scaling, launch_cost
 from benchmarks.timing import Timing
 from benchmarks.variants import DEFAULTS, VARIANTS
 
 __all__ = ["main"]
+
+#: Variants of the table of compile times.
+SCALED = ("inductor", "ge-native", "ge-inductor")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -54,14 +59,27 @@ def _run(given: argparse.Namespace, device: torch.device) -> Report:
     if device.type == "cuda":
         timing = Timing(rounds, timing.block_seconds, synchronize=torch.cuda.synchronize)
     machine = describe(device)
+    floor = MachineFloor() if device.type == "cpu" else None
+    if floor is not None:
+        machine.update(floor.describe())
     warm_up(variants, device)
-    cases = tuple(measure(CASES[name], variants, device, timing) for name in names if name in CASES)
+    cases = tuple(
+        result for name in names if name in CASES for result in measure(CASES[name], variants, device, timing, floor)
+    )
     tables = []
     if "launch_cost" in names:
         tables.append(launch_cost(variants, device, timing))
     if "capture_scaling" in names:
         sizes, repeats = (SIZES[:2], 1) if given.quick else (SIZES, 3)
         tables.append(capture_scaling(sizes, device, timing, repeats=repeats))
+    with Caches.temporary(given.threads) as caches:
+        if given.start:
+            cases = tuple(with_starts(cases, variants, caches))
+        if "compile_scaling" in names and device.type == "cpu":
+            scaled = [variant for variant in variants if variant.name in SCALED]
+            tables.append(compile_scaling(scaled, caches, LAYERS[:2] if given.quick else LAYERS))
+        if given.start:
+            tables.append(start_once(caches))
     measured = {(case.case, row.variant) for case in cases for row in case.rows}
     goals = tuple(goal for goal in GOALS if device.type == "cpu" and (goal.case, goal.variant) in measured)
     settings = {"device": device.type, "rounds": rounds, "block_ms": 1e3 * timing.block_seconds}
@@ -81,6 +99,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--rounds", type=_positive, metavar="N", help="blocks a variant (60, 7 with --quick)")
     parser.add_argument("--quick", action="store_true", help="short and imprecise: shows that everything runs")
+    parser.add_argument(
+        "--start", action="store_true", help="start each variant in fresh processes, too, cold and warm: slow"
+    )
     parser.add_argument("--device", choices=sorted(DEFAULTS), default="cpu")
     parser.add_argument(
         "--threads", type=_positive, metavar="N", help="torch.set_num_threads; torch's own choice without"

@@ -9,24 +9,50 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import importlib
+import os
 import re
+import subprocess
 import sys
 import tempfile
+import time
 import types
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils.flop_counter import FlopCounterMode
 
-from benchmarks.results import CaseResult, Row
+from benchmarks.results import CaseResult, Row, Work
 from benchmarks.timing import Timing, interleave
 
-__all__ = ["Case", "Unavailable", "Variant", "Workload", "measure", "own_code", "prepare", "warm_up"]
+__all__ = [
+    "Case",
+    "Unavailable",
+    "Variant",
+    "Workload",
+    "busy",
+    "first_call",
+    "first_line",
+    "measure",
+    "own_code",
+    "prepare",
+    "size_of",
+    "warm_up",
+]
 
 #: Argument sets that a variant is compared on before it is timed; one more follows after it.
 CHECKS = 3
+
+#: Busy processes beside a case that is timed under load.
+BUSY = 2
+
+_BEGAN = time.perf_counter()
+
+#: The seconds that work takes at least.
+Floor = Callable[[Work], "float | None"]
 
 
 class Unavailable(Exception):  # noqa: N818 (a state, not a fault)
@@ -41,10 +67,12 @@ class Workload:
         function: A function or module that returns a tensor or a tuple of tensors. Called again with the same
             arguments it leaves the same state, so that it can be repeated.
         inputs: The arguments for a seed: of the same shapes for each seed, with other values.
+        untouched: Bytes of parameters and buffers that a call need not touch: all but some rows of an embedding, say.
     """
 
     function: Callable[..., Any]
     inputs: Callable[[int], tuple[Any, ...]]
+    untouched: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +85,7 @@ class Case:
         rtol: Relative difference from eager that is allowed, like ``atol``.
         atol: Absolute difference.
         require: Raises ``Unavailable`` if something it needs is not installed.
+        loaded: It is timed a second time with two busy processes beside it.
     """
 
     name: str
@@ -65,6 +94,7 @@ class Case:
     rtol: float = 1e-4
     atol: float = 1e-5
     require: Callable[[], None] = lambda: None
+    loaded: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +105,7 @@ class Variant:
         compile: Function or module to what is called instead.
         peer: One that ours is measured against.
         require: Raises ``Unavailable`` where it cannot run on a device.
+        probe: Says of a case, by name, why it should not be compiled in this process; None if it can be.
     """
 
     name: str
@@ -82,6 +113,7 @@ class Variant:
     compile: Callable[[Callable[..., Any]], Callable[..., Any]]
     peer: bool = False
     require: Callable[[torch.device], None] = lambda _: None
+    probe: Callable[[str], str | None] = lambda _: None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,22 +146,53 @@ class Prepared:
         )
 
 
-def measure(case: Case, variants: Sequence[Variant], device: torch.device, timing: Timing) -> CaseResult:
-    """Prepare each variant, time those that are right in one interleaved run, check them again."""
+def measure(
+    case: Case, variants: Sequence[Variant], device: torch.device, timing: Timing, floor: Floor | None = None
+) -> list[CaseResult]:
+    """Prepare each variant, time those that are right in one interleaved run, check them again.
+
+    Args:
+        floor: The fastest this machine could be for bytes and operations; without it no result has a floor.
+
+    Returns:
+        One result; a second one, under load, for cases that say so.
+    """
+    names = {case.name: case.what}
+    if case.loaded:
+        names[f"{case.name}_loaded"] = f"{case.what}; {BUSY} busy processes beside it"
     try:
         case.require()
     except Unavailable as missing:
-        return CaseResult(case.name, case.what, tuple(_row(v, "not available", str(missing)) for v in variants))
+        rows = tuple(_row(v, "not available", str(missing)) for v in variants)
+        return [CaseResult(name, what, rows) for name, what in names.items()]
     torch.compiler.reset()
+    results = []
     with torch.no_grad(), tempfile.TemporaryDirectory() as folder:
         reference = Reference(case, device)
+        seconds = floor(reference.work) if floor is not None else None
         found = {v.name: prepare(reference, v, folder, timing) for v in variants}
         ready = {name: one for name, one in found.items() if isinstance(one, Prepared)}
-        progress(f"{case.name}: timing {', '.join(ready)}")
-        times = interleave({name: one.call for name, one in ready.items()}, timing)
-        rows = tuple(one.row(times[name]) if isinstance(one, Prepared) else one for name, one in found.items())
+        for name, what in names.items():
+            progress(f"{name}: timing {', '.join(ready)}")
+            with contextlib.nullcontext() if name == case.name else busy():
+                times = interleave({name: one.call for name, one in ready.items()}, timing)
+            rows = tuple(one.row(times[name]) if isinstance(one, Prepared) else one for name, one in found.items())
+            results.append(CaseResult(name, what, rows, reference.work, seconds, loaded=name != case.name))
     torch.compiler.reset()
-    return CaseResult(case.name, case.what, rows)
+    return results
+
+
+@contextlib.contextmanager
+def busy() -> Iterator[None]:
+    """Let processes compute beside what is timed, each with one thread."""
+    others = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(BUSY)]
+    try:
+        time.sleep(0.5)
+        yield
+    finally:
+        for other in others:
+            other.kill()
+            other.wait()
 
 
 def warm_up(variants: Sequence[Variant], device: torch.device) -> None:
@@ -151,8 +214,8 @@ def _twice(x: Tensor) -> Tensor:
 
 
 def progress(text: str) -> None:
-    """Say on standard error what happens now."""
-    print(text, file=sys.stderr, flush=True)
+    """Say on standard error what happens now, after how many seconds."""
+    print(f"{time.perf_counter() - _BEGAN:6.1f} s  {text}", file=sys.stderr, flush=True)
 
 
 # ---------------------------------------------------------------- preparing a variant
@@ -163,13 +226,15 @@ class Reference:
 
     Attributes:
         expected: One outcome an argument set.
+        work: What a call has to do at least.
     """
 
-    def __init__(self, case: Case, device: torch.device) -> None:
+    def __init__(self, case: Case, device: torch.device, *, checks: int = CHECKS + 1) -> None:
         self.case = case
         self.device = device
         workload = self.build()
-        self.expected = [_outcome(workload, workload.function, workload.inputs(seed)) for seed in range(CHECKS + 1)]
+        self.expected = [_outcome(workload, workload.function, workload.inputs(seed)) for seed in range(checks)]
+        self.work = _work(workload)
 
     def build(self) -> Workload:
         """A fresh copy of the workload; all copies are equal."""
@@ -205,13 +270,15 @@ def prepare(reference: Reference, variant: Variant, folder: str, timing: Timing)
     except Unavailable as missing:
         return _row(variant, "not available", str(missing))
     progress(f"{reference.case.name}: compiling {variant.name}")
+    if reason := variant.probe(reference.case.name):
+        return _row(variant, "failed", reason)
     try:
         return _prepare(reference, variant, folder, timing)
     except Exception as error:  # noqa: BLE001 (one variant's failure is a row, the others go on)
         # Dynamo wraps what a backend raises.
         cause = getattr(error, "inner_exception", None) or error
         status = "not available" if isinstance(cause, (Unavailable, _unavailable_feature())) else "failed"
-        return _row(variant, status, f"{type(cause).__name__}: {_first_line(cause)}")
+        return _row(variant, status, f"{type(cause).__name__}: {first_line(cause)}")
 
 
 def _prepare(reference: Reference, variant: Variant, folder: str, timing: Timing) -> Prepared | Row:
@@ -242,6 +309,13 @@ def _prepare(reference: Reference, variant: Variant, folder: str, timing: Timing
     return Prepared(variant, call, compile_seconds, largest, check)
 
 
+def first_call(reference: Reference, variant: Variant) -> tuple[Workload, list[Tensor]]:
+    """Compile and call with the first arguments, whatever the caches have; what was compiled, and the outcome."""
+    workload = reference.build()
+    compiled = variant.compile(own_code(workload.function, f"{reference.case.name}_{variant.name}"))
+    return workload, _outcome(workload, compiled, workload.inputs(0))
+
+
 def own_code(function: Callable[..., Any], name: str) -> Callable[..., Any]:
     """The function, or the module, with a code object that nothing else has."""
     if not isinstance(function, nn.Module):
@@ -262,8 +336,9 @@ def _copy(function: types.FunctionType, name: str) -> types.FunctionType:
     return copied
 
 
-def empty_caches(folder: str) -> Any:
-    """A context in which Inductor finds nothing that was compiled before, on disk or in memory.
+@contextlib.contextmanager
+def empty_caches(folder: str) -> Iterator[None]:
+    """A context in which Inductor and the native engine find nothing that was compiled before, on disk or in memory.
 
     Args:
         folder: Where the new cache is made. It stays until the caller removes it.
@@ -271,7 +346,19 @@ def empty_caches(folder: str) -> Any:
     # Private, but there is no other way to forget what is in memory. torch 2.6 to 2.13 have this name.
     from torch._inductor.utils import fresh_inductor_cache
 
-    return fresh_inductor_cache(dir=folder, delete=False)
+    name = "TORCHAIR_CACHE_HOME"
+    before = os.environ.get(name)
+    os.environ[name] = tempfile.mkdtemp(dir=folder)
+    native: Any = importlib.import_module("torchair.native.library")
+    native._known.clear()
+    try:
+        with fresh_inductor_cache(dir=folder, delete=False):
+            yield
+    finally:
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before
 
 
 def _outcome(workload: Workload, call: Callable[..., Any], inputs: tuple[Any, ...]) -> list[Tensor]:
@@ -281,6 +368,23 @@ def _outcome(workload: Workload, call: Callable[..., Any], inputs: tuple[Any, ..
     if isinstance(workload.function, nn.Module):
         found += workload.function.buffers()
     return [tensor.detach().clone() for tensor in found]
+
+
+def _work(workload: Workload) -> Work:
+    """Bytes of arguments, weights, buffers and results; operations of matrix products and convolutions."""
+    inputs = workload.inputs(0)
+    with FlopCounterMode(display=False) as counter:
+        outputs = workload.function(*inputs)
+    tensors = [*_tensors(outputs if isinstance(outputs, (tuple, list)) else (outputs,)), *_tensors(inputs)]
+    if isinstance(workload.function, nn.Module):
+        tensors += [*workload.function.parameters(), *workload.function.buffers()]
+    unique = {tensor.data_ptr(): tensor for tensor in tensors}
+    return Work(sum(map(size_of, unique.values())) - workload.untouched, counter.get_total_flops())
+
+
+def size_of(tensor: Tensor) -> int:
+    """Bytes."""
+    return tensor.numel() * tensor.element_size()
 
 
 def _tensors(values: Iterable[Any]) -> list[Tensor]:
@@ -297,7 +401,7 @@ def _unavailable_feature() -> type[Exception]:
     return UnavailableFeatureError
 
 
-def _first_line(error: BaseException) -> str:
+def first_line(error: BaseException) -> str:
     """The first line of an error, with file names instead of paths: results are published."""
     lines = str(error).strip().splitlines()
     return re.sub(r"(?<!\w)(?:/[\w.+-]+)+/(?=[\w.+-])", "", lines[0]) if lines else ""

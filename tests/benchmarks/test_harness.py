@@ -60,7 +60,8 @@ def row(variant: Variant, of: Case | None = None) -> Row:
 
         return Variant(v.name, v.what, compile_, v.peer, v.require)
 
-    eager, found = measure(of or case(), [taking(EAGER), taking(variant)], CPU, clock.timing()).rows
+    (result,) = measure(of or case(), [taking(EAGER), taking(variant)], CPU, clock.timing())
+    eager, found = result.rows
     assert eager.status == "ok"
     assert eager.times == (TICK,) * 4
     return found
@@ -169,7 +170,7 @@ def test_case_that_cannot_run() -> None:
         raise Unavailable("transformers is not installed")
 
     clock = FakeClock()
-    found = measure(case(require=need), [EAGER], CPU, clock.timing())
+    (found,) = measure(case(require=need), [EAGER], CPU, clock.timing())
     assert found.rows == (Row("eager", "not available", "transformers is not installed", peer=True),)
     assert found.best_peer is None
 
@@ -177,7 +178,8 @@ def test_case_that_cannot_run() -> None:
 def test_eager_compiles_nothing() -> None:
     clock = FakeClock()
     of = case(lambda: lambda x: clock.taking(TICK, lambda: x * 2)())
-    (found,) = measure(of, [EAGER], CPU, clock.timing()).rows
+    (result,) = measure(of, [EAGER], CPU, clock.timing())
+    (found,) = result.rows
     assert found.compile_seconds is None
     assert found.times == (TICK,) * 4
 

@@ -47,8 +47,10 @@ def test_failed() -> None:
     def with_row(row: Row) -> Report:
         return Report({}, {}, (CaseResult("c", "", (row,)),))
 
-    assert REPORT.failed
+    assert not REPORT.failed  # what is wrong is a peer
     assert with_row(Row("a", "failed", "no")).failed
+    assert with_row(Row("a", "wrong", "no")).failed
+    assert not with_row(Row("a", "failed", "no", peer=True)).failed
     assert not with_row(Row("a", "not available", "no")).failed
     assert Report({}, {}, (), (Table("t", "", (), (), failed=True),)).failed
 
@@ -106,7 +108,7 @@ def test_units() -> None:
 
 def test_json() -> None:
     content = json.loads(to_json(REPORT))
-    assert content["schema"] == 1
+    assert content["schema"] == 2
     assert content["machine"] == {"torch": "2.13.0", "cpu": "Some CPU"}
     (case,) = content["cases"]
     assert case["best_peer"] == "inductor"
