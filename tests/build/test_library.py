@@ -46,6 +46,20 @@ def test_a_library_is_built_once_and_then_loaded(compiler: Compiler, source: Pat
     assert first.stat().st_mtime_ns == changed
 
 
+@pytest.mark.parametrize("damage", ["half", "empty", "other", "no checksum"])
+def test_a_damaged_library_is_built_again(damage: str, compiler: Compiler, source: Path, tmp_path: Path) -> None:
+    """Before it is loaded: half of one that is loaded ends the process."""
+    home = private(tmp_path / "home")
+    library = build_library("answer", [source], compiler, FLAGS, cache_home=home)
+    whole = library.read_bytes()
+    if damage == "no checksum":
+        (library.parent / "checksum").unlink()
+    else:
+        library.write_bytes({"half": whole[: len(whole) // 2], "empty": b"", "other": whole[:-1] + b"?"}[damage])
+    assert build_library("answer", [source], compiler, FLAGS, cache_home=home) == library
+    assert ctypes.CDLL(str(library)).answer() == 42
+
+
 def test_what_the_result_depends_on_is_in_the_key(compiler: Compiler, source: Path, tmp_path: Path) -> None:
     home = private(tmp_path / "home")
     libraries = {

@@ -180,3 +180,25 @@ def test_what_a_process_compiles_first_depends_on_no_import(engine: str) -> None
         """,
         ENGINE=engine,
     )
+
+
+def test_another_process_needs_no_compiler() -> None:
+    """What one process compiled is in the cache folder, for processes that trace the same function."""
+    code = """
+        import os, torch, torchair
+        from torchair.build import Compiler
+        if os.environ["ROLE"] == "second":
+            def refuse(*arguments):
+                raise AssertionError(f"the compiler is called: {arguments}")
+            Compiler.compile = refuse
+        config = torchair.CompilerConfig()
+        config.engine = "native"
+        def f(x, w):
+            return torch.softmax(torch.tanh(x @ w) * 3, -1) + x.sum()
+        compiled = torch.compile(f, backend=torchair.get_npu_backend(compiler_config=config), fullgraph=True)
+        x, w = torch.randn(3, 16), torch.randn(16, 24)
+        torch.testing.assert_close(compiled(x, w), f(x, w), rtol=1e-4, atol=1e-4)
+        print(torchair.explain(compiled).native[0].programs)
+    """
+    for role in ("first", "second"):
+        assert _in_new_process(code, ROLE=role).strip() == "1"

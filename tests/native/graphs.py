@@ -13,7 +13,7 @@ from torchair import _torch_compat
 from torchair.frontend.reinplace import reinplace
 from torchair.native import PartitionRecord, replace_regions
 
-__all__ = ["assert_close", "has_narrow_products", "native", "traced"]
+__all__ = ["assert_close", "check", "copies", "has_narrow_products", "lowered", "native", "traced"]
 
 #: How much results of fused kernels may differ from those of single operators.
 _TOLERANCES = {
@@ -79,3 +79,22 @@ def assert_close(got: Sequence[torch.Tensor], want: Sequence[torch.Tensor], *, n
         torch.testing.assert_close(
             g, w, equal_nan=True, check_stride=False, rtol=tolerance.get("rtol"), atol=tolerance.get("atol")
         )
+
+
+def copies(arguments: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """The same tensors elsewhere in memory."""
+    return [torch.empty_strided(t.shape, t.stride(), dtype=t.dtype).copy_(t) for t in arguments]
+
+
+def lowered(function: Callable[..., Any], *arguments: torch.Tensor) -> tuple[fx.GraphModule, PartitionRecord]:
+    """A function traced and with native programs, which write arguments where the function does."""
+    return native(traced(function, copies(arguments)), in_place=True)
+
+
+def check(function: Callable[..., Any], *arguments: torch.Tensor) -> PartitionRecord:
+    """Run on copies and compare results and arguments with eager."""
+    module, record = lowered(function, *arguments)
+    got, want = copies(arguments), copies(arguments)
+    assert_close([*module(*got), *got], [*function(*want), *want])
+    assert record.programs
+    return record

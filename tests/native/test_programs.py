@@ -1,40 +1,20 @@
-"""Native programs in graphs: what is fused, the order of reads and writes, indices out of range, equal functions."""
+"""Native programs in graphs: what is fused, the order of reads and writes, indices out of range."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
-from tests.native.graphs import assert_close, native, traced
-from torchair.errors import BuildError
+from tests.native.graphs import assert_close, check, lowered, native, traced
 from torchair.native import NativeProgram, PartitionRecord
-from torchair.native.emit import Kernel
-from torchair.native.library import addresses
 from torchair.native.program import compile_programs
 
 pytestmark = pytest.mark.usefixtures("support")
-
-
-def _copies(arguments: Sequence[Tensor]) -> list[Tensor]:
-    return [torch.empty_strided(t.shape, t.stride(), dtype=t.dtype).copy_(t) for t in arguments]
-
-
-def _lowered(function: Callable[..., Any], *arguments: Tensor) -> tuple[Any, PartitionRecord]:
-    return native(traced(function, _copies(arguments)), in_place=True)
-
-
-def _check(function: Callable[..., Any], *arguments: Tensor) -> PartitionRecord:
-    """Run on copies and compare results and arguments with eager."""
-    module, record = _lowered(function, *arguments)
-    got, want = _copies(arguments), _copies(arguments)
-    assert_close([*module(*got), *got], [*function(*want), *want])
-    assert record.programs
-    return record
 
 
 def _kernels(record: PartitionRecord) -> list[tuple[str, bool]]:
@@ -46,22 +26,22 @@ def _kernels(record: PartitionRecord) -> list[tuple[str, bool]]:
 
 
 def test_a_chain_with_two_reductions_is_one_function() -> None:
-    record = _check(lambda x: (torch.softmax(x * 2 + 1, -1),), torch.randn(6, 33))
+    record = check(lambda x: (torch.softmax(x * 2 + 1, -1),), torch.randn(6, 33))
     assert _kernels(record) == [("rows", False)]
 
 
 def test_reductions_of_other_axes_are_functions_of_their_own() -> None:
-    record = _check(lambda x: (x.sum(0), x.sum(1)), torch.randn(40, 33))
+    record = check(lambda x: (x.sum(0), x.sum(1)), torch.randn(40, 33))
     assert sorted(kind for kind, _ in _kernels(record)) == ["columns", "rows"]
 
 
 def test_workers_wait_where_one_reads_what_another_wrote() -> None:
-    record = _check(lambda x: ((x.sum(1, keepdim=True) * x).sum(0),), torch.rand(300, 301))
+    record = check(lambda x: ((x.sum(1, keepdim=True) * x).sum(0),), torch.rand(300, 301))
     assert any(barrier for _, barrier in _kernels(record)[1:])
 
 
 def test_independent_functions_do_not_wait() -> None:
-    record = _check(lambda x, y: (x + 1, y.sum(1)), torch.randn(300, 301), torch.randn(200, 205))
+    record = check(lambda x, y: (x + 1, y.sum(1)), torch.randn(300, 301), torch.randn(200, 205))
     assert [barrier for _, barrier in _kernels(record)] == [False, False]
 
 
@@ -77,7 +57,7 @@ def test_a_result_that_is_read_outside_is_computed_before_what_it_is_made_of_is_
         x.copy_(torch.zeros_like(x))
         return (z,)
 
-    _check(function, torch.rand(3, 3))
+    check(function, torch.rand(3, 3))
 
 
 def test_a_view_read_later_shows_what_was_there() -> None:
@@ -86,7 +66,7 @@ def test_a_view_read_later_shows_what_was_there() -> None:
         x.copy_(y)
         return old + 1, x * old.t()
 
-    _check(function, torch.randn(4, 5), torch.randn(4, 5))
+    check(function, torch.randn(4, 5), torch.randn(4, 5))
 
 
 @pytest.mark.parametrize(
@@ -108,7 +88,7 @@ def test_a_tensor_is_written_with_what_is_read_from_it(write: Callable[[Tensor],
         write(x)
         return (x * 2,)
 
-    _check(function, torch.randn(5, 5))
+    check(function, torch.randn(5, 5))
 
 
 def test_two_arguments_trade_places() -> None:
@@ -118,7 +98,7 @@ def test_two_arguments_trade_places() -> None:
         y.copy_(old)
         return (x - y,)
 
-    _check(function, torch.randn(4, 5), torch.randn(4, 5))
+    check(function, torch.randn(4, 5), torch.randn(4, 5))
 
 
 def test_written_arguments_have_new_versions() -> None:
@@ -127,7 +107,7 @@ def test_written_arguments_have_new_versions() -> None:
         return (x * y,)
 
     x, y = torch.randn(4), torch.randn(4)
-    module, _ = _lowered(function, x, y)
+    module, _ = lowered(function, x, y)
     before = x._version, y._version
     module(x, y)
     assert x._version > before[0]
@@ -136,12 +116,12 @@ def test_written_arguments_have_new_versions() -> None:
 
 def test_scattered_indices_of_several_axes_pass_through_one_loop() -> None:
     index = torch.randint(0, 20, (3, 5))
-    record = _check(
+    record = check(
         lambda x, i, v: (x.index_put((i,), v * 2), x.index_put((i,), v, accumulate=True)),
         torch.randn(20), torch.randperm(20)[:15].view(3, 5), torch.randn(3, 5),
     )  # fmt: skip
     assert record.programs
-    _check(lambda x, i, v: (x.index_put((i,), v, accumulate=True),), torch.randn(20), index, torch.randn(3, 5))
+    check(lambda x, i, v: (x.index_put((i,), v, accumulate=True),), torch.randn(20), index, torch.randn(3, 5))
 
 
 # --- indices out of range ---
@@ -159,7 +139,7 @@ _X = torch.arange(20.0).view(4, 5)
     ],
 )
 def test_an_index_out_of_range_names_the_operator(function: Any, arguments: Any, named: str) -> None:
-    module, record = _lowered(function, *arguments)
+    module, record = lowered(function, *arguments)
     assert record.programs
     with pytest.raises(IndexError, match=f"out of range in .*{named}"):
         module(*arguments)
@@ -173,7 +153,7 @@ def test_nothing_is_written_at_an_index_out_of_range() -> None:
         return (x + 1,)
 
     x = _X.clone()
-    module, _ = _lowered(function, x, torch.tensor([1, 2]))
+    module, _ = lowered(function, x, torch.tensor([1, 2]))
     with pytest.raises(IndexError, match="index_put"):
         module(x, torch.tensor([2, 9]))
     assert torch.equal(x[[0, 1, 3]], _X[[0, 1, 3]])
@@ -181,7 +161,7 @@ def test_nothing_is_written_at_an_index_out_of_range() -> None:
 
 def test_an_axis_without_elements_is_left_to_the_operator() -> None:
     x, index = torch.randn(0, 5), torch.tensor([0])
-    module, record = _lowered(lambda x, i: (x[i] * 2,), x, index)
+    module, record = lowered(lambda x, i: (x[i] * 2,), x, index)
     assert "no element" in record.left["aten.index.Tensor"]
     with pytest.raises(IndexError):
         module(x, index)
@@ -206,25 +186,25 @@ def test_special_numbers() -> None:
             x / y,
         )
 
-    _check(function, numbers, numbers.flip(0))
-    module, _ = _lowered(lambda x: (x.relu(), x.clamp(0, 1)), numbers)
+    check(function, numbers, numbers.flip(0))
+    module, _ = lowered(lambda x: (x.relu(), x.clamp(0, 1)), numbers)
     for got, want in zip(module(numbers), (numbers.relu(), numbers.clamp(0, 1)), strict=True):
         assert torch.equal(got.signbit(), want.signbit())
 
 
 def test_roots_of_float16_are_those_of_its_pow() -> None:
-    _check(lambda x: (x**0.5, x**-0.5, x**2), torch.tensor([4.0, -0.0, float("-inf")], dtype=torch.float16))
+    check(lambda x: (x**0.5, x**-0.5, x**2), torch.tensor([4.0, -0.0, float("-inf")], dtype=torch.float16))
 
 
 @pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8])
 def test_integers_wrap_around(dtype: torch.dtype) -> None:
     info = torch.iinfo(dtype)
     x = torch.tensor([0, 1, info.max, info.min, info.max - 1, 7], dtype=dtype)
-    _check(lambda x, y: (x + y, x * y, -x, x - y, x.abs(), (x * y).sum(), x.prod(0)), x, x.flip(0).contiguous())
+    check(lambda x, y: (x + y, x * y, -x, x - y, x.abs(), (x * y).sum(), x.prod(0)), x, x.flip(0).contiguous())
 
 
 def test_no_elements_and_no_axes() -> None:
-    record = _check(
+    record = check(
         lambda a, b, s: (a + s, a.sum(0), b.sum(1), (a * 2).sum(), b.prod(1), torch.cat([a, a * 2]), s.sum() * 2),
         torch.randn(0, 4), torch.randn(3, 0), torch.tensor(3.0),
     )  # fmt: skip
@@ -233,7 +213,7 @@ def test_no_elements_and_no_axes() -> None:
 
 def test_strides_beyond_int32() -> None:
     big = torch.zeros(1, 1).as_strided((1, 1), (2**33, 2**32))
-    _check(lambda x: (x + 1, x.sum(0)), big)
+    check(lambda x: (x + 1, x.sum(0)), big)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16])
@@ -245,7 +225,7 @@ def test_products_of_few_rows_in_all_layouts(rows: int, dtype: torch.dtype) -> N
         return (a @ b, a @ bt.t(), torch.addmm(c, a, b), a.t().contiguous().t() @ b, a[:1] @ bt.t())
 
     arguments = [torch.randn(s).to(dtype) for s in ((rows, 300), (300, 35), (35, 300), (35,))]
-    module, record = _lowered(function, *arguments)
+    module, record = lowered(function, *arguments)
     assert not any(op in record.left for op in ("aten.mm.default", "aten.addmm.default"))
     exact = function(*(t.double() for t in arguments))
     for got, eager, truth in zip(module(*arguments), function(*arguments), exact, strict=True):
@@ -253,41 +233,11 @@ def test_products_of_few_rows_in_all_layouts(rows: int, dtype: torch.dtype) -> N
         assert error <= 2 * theirs + 1e-7 * truth.abs().max()
 
 
-# --- functions and the library ---
-
-
-def _layers(count: int) -> list[Kernel]:
-    def function(x: Tensor, *weights: Tensor) -> tuple[Tensor]:
-        for w in weights:
-            x = torch.nn.functional.layer_norm(x + torch.tanh(x) @ w, (8,))
-        return (x,)
-
-    arguments = [torch.randn(4, 8), *(torch.randn(8, 8) for _ in range(count))]
-    _, record = _lowered(function, *arguments)
-    return [k for p in record.programs for k in p.kernels]
-
-
-def test_equal_layers_share_functions() -> None:
-    few, many = ({k.body for k in _layers(n)} for n in (3, 12))
-    assert len(_layers(12)) > len(_layers(3))
-    assert few == many
-    first, second = addresses(_layers(3)), addresses(_layers(12))
-    assert set(first) == set(second)
-
-
-def test_a_function_that_does_not_compile_shows_what_the_compiler_says() -> None:
-    broken = Kernel("  this is no C++;", (), (), checks=(), comment=("a comment",))
-    with pytest.raises(BuildError) as caught:
-        addresses([broken])
-    text = str(caught.value)
-    assert "does not compile" in text
-    source = next(word for word in text.split() if word.endswith(".cpp") and "kernels_" in word)
-    with open(source, encoding="utf-8") as file:  # noqa: PTH123
-        assert "this is no C++;" in file.read()
+# --- calls ---
 
 
 def test_programs_run_in_threads() -> None:
-    module, record = _lowered(lambda x: (torch.softmax(x.tanh(), -1) * x.sum(),), torch.randn(64, 100))
+    module, record = lowered(lambda x: (torch.softmax(x.tanh(), -1) * x.sum(),), torch.randn(64, 100))
     compile_programs(record.programs)
     inputs = [torch.randn(64, 100) for _ in range(4)]
     want = [torch.softmax(x.tanh(), -1) * x.sum() for x in inputs]

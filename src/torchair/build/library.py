@@ -16,6 +16,8 @@ from torchair.logs import get_logger
 __all__ = ["build_library", "cache_root"]
 
 _log = get_logger(__name__)
+#: Beside a library: the checksum of its file.
+_CHECKSUM = "checksum"
 
 
 def cache_root(chosen: str | None = None) -> Path:
@@ -82,6 +84,8 @@ def build_library(
 ) -> Path:
     """The library for these sources: the one in the cache, else a new one.
 
+    A file in the cache that is not what was built (a full disk, a crash of the machine) is built again.
+
     Args:
         name: Name of the library; letters, digits and underscores.
         headers: What the sources include; part of the key.
@@ -106,19 +110,34 @@ def build_library(
         digest.update(b"\0")
     folder = cache_root(cache_home) / "libraries" / f"{name}-{digest.hexdigest()[:24]}"
     library = folder / f"{name}{suffix}"
-    if library.is_file():
+    if _is_whole(library):
         return library
     import filelock
 
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with filelock.FileLock(folder / "lock"):
-            if not library.is_file():
+            if not _is_whole(library):
                 _log.info("compiling %s, once; the result is kept in %s", name, folder)
                 with tempfile.TemporaryDirectory(dir=folder) as scratch:
                     made = Path(scratch, library.name)
                     compiler.compile(sources, made, flags)
+                    checksum = Path(scratch, "checksum")
+                    checksum.write_text(_checksum(made), encoding="utf-8")
+                    checksum.replace(folder / _CHECKSUM)
                     made.replace(library)  # whoever sees the file sees all of it
     except OSError as error:
         raise _unusable(str(error)) from error
     return library
+
+
+def _is_whole(library: Path) -> bool:
+    """Whether a library is there and has the contents that were built: a process that loads part of one may crash."""
+    try:
+        return (library.parent / _CHECKSUM).read_text(encoding="utf-8") == _checksum(library)
+    except (OSError, UnicodeDecodeError):
+        return False
+
+
+def _checksum(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()

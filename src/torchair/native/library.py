@@ -44,7 +44,7 @@ def addresses(kernels: Sequence[Kernel]) -> list[int]:
     """The address of each kernel's function; those that are new are compiled.
 
     Raises:
-        BuildError: There is no compiler, or one of the functions does not compile.
+        BuildError: There is no compiler, or one of the functions does not compile or cannot be loaded.
     """
     support = load_support()
     if isinstance(support, Rejection):
@@ -56,11 +56,18 @@ def addresses(kernels: Sequence[Kernel]) -> list[int]:
         if files:
             with ThreadPoolExecutor(_WORKERS) as pool:
                 for source, library in zip(files, pool.map(lambda s: _build(s, support), files), strict=True):
-                    handle = ctypes.CDLL(str(library))
+                    handle = _loaded(library)
                     _libraries.append(handle)
                     for i, body in enumerate(source.bodies):
                         _known[body] = ctypes.cast(getattr(handle, f"k{i}"), ctypes.c_void_p).value or 0
         return [_known[k.body] for k in kernels]
+
+
+def _loaded(library: Path) -> ctypes.CDLL:
+    try:
+        return ctypes.CDLL(str(library))
+    except OSError as error:
+        raise BuildError("Native code cannot be loaded", why=str(error)) from error
 
 
 def _source(bodies: Sequence[str], comments: dict[str, tuple[str, ...]]) -> _Source:

@@ -102,9 +102,9 @@ class NativeProgram:
             bound.sizes,
             torch.get_num_threads(),
         )
-        self._raise_errors(workspace)
         for i in self.written:
             torch.autograd.graph.increment_version(arguments[i])
+        self._raise_errors(workspace)
         return outputs
 
     def _raise_errors(self, workspace: torch.Tensor) -> None:

@@ -1,0 +1,227 @@
+"""The text of functions: three small ones as a whole, and what holds for all of them."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from expecttest import assert_expected_inline
+from torch import Tensor
+
+from tests.native.graphs import lowered, native, traced
+from torchair.native.emit import Kernel
+from torchair.native.library import _source
+from torchair.native.support import Support
+
+pytestmark = pytest.mark.usefixtures("support")
+
+
+def _kernels(function: Callable[..., Any], *arguments: Tensor) -> list[Kernel]:
+    _, record = lowered(function, *arguments)
+    return [k for p in record.programs for k in p.kernels]
+
+
+def _text(function: Callable[..., Any], *arguments: Tensor) -> str:
+    (kernel,) = _kernels(function, *arguments)
+    return "\n".join([*(f"// {line}" for line in kernel.comment), kernel.body])
+
+
+def test_text_of_operators_over_the_same_elements() -> None:
+    assert_expected_inline(
+        _text(lambda x, y: (torch.relu(x * 2) + y,), torch.randn(300, 301), torch.randn(301)),
+        """\
+// add: float32[300, 301] = aten.add.Tensor(relu, y_1)
+  const float* in0 = static_cast<const float*>(p[0]);
+  const float* in1 = static_cast<const float*>(p[1]);
+  float* out2 = static_cast<float*>(p[2]);
+  const tair::Range mine = tair::share(300, worker, workers, 1);
+  for (int64_t row = mine.begin; row < mine.end; ++row) {
+    const int64_t i2 = row;
+#pragma omp simd
+    for (int64_t i1 = 0; i1 < 301; ++i1) {
+      const float v3 = in0[i2 * 301 + i1];
+      const float v4 = v3 * 2.0f;
+      const float v5 = tair::maximum(0.0f, v4);
+      const float v6 = in1[i1];
+      const float v7 = v5 + v6;
+      out2[i2 * 301 + i1] = v7;
+    }
+  }""",
+    )
+
+
+def test_text_of_a_softmax() -> None:
+    assert_expected_inline(
+        _text(lambda x: (torch.softmax(x, -1),), torch.randn(6, 33)),
+        """\
+// amax: float32[6, 1] = aten.amax.default(x_1, [-1], True)
+// sum_1: float32[6, 1] = aten.sum.dim_IntList(exp, [-1], True)
+// div: float32[6, 33] = aten.div.Tensor(exp, sum_1)
+  const float* in0 = static_cast<const float*>(p[0]);
+  float* out1 = static_cast<float*>(p[1]);
+  const tair::Range mine = tair::share(6, worker, workers);
+  for (int64_t row = mine.begin; row < mine.end; ++row) {
+    const int64_t i3 = row;
+    float a4 = -__builtin_inff();
+    bool a4_nan = false;
+    {
+      float a4_part = -__builtin_inff();
+#pragma omp simd reduction(max:a4_part) reduction(|:a4_nan)
+      for (int64_t i5 = 0; i5 < 33; ++i5) {
+        const float v6 = in0[i3 * 33 + i5];
+        a4_part = v6 > a4_part ? v6 : a4_part;
+        a4_nan |= v6 != v6;
+      }
+      a4 = a4_part > a4 ? a4_part : a4;
+    }
+    const float r1 = tair::cast<float>((a4_nan ? __builtin_nanf("") : a4));
+    double a7 = 0.0f;
+    {
+      float a7_part = 0.0f;
+#pragma omp simd reduction(+:a7_part)
+      for (int64_t i8 = 0; i8 < 33; ++i8) {
+        const float v9 = in0[i3 * 33 + i8];
+        const float v10 = v9 - r1;
+        const float v11 = tair::exp(v10);
+        a7_part += v11;
+      }
+      a7 += a7_part;
+    }
+    const float r2 = tair::cast<float>(static_cast<float>(a7));
+#pragma omp simd
+    for (int64_t i12 = 0; i12 < 33; ++i12) {
+      const float v13 = in0[i3 * 33 + i12];
+      const float v14 = v13 - r1;
+      const float v15 = tair::exp(v14);
+      const float v16 = v15 / r2;
+      out1[i3 * 33 + i12] = v16;
+    }
+  }""",
+    )
+
+
+def test_text_of_a_product_and_what_is_done_to_it() -> None:
+    assert_expected_inline(
+        _text(
+            lambda x, w, b: (torch.tanh(torch.addmm(b, x, w)),),
+            torch.randn(2, 16), torch.randn(16, 40), torch.randn(40),
+        ),
+        """\
+// addmm: float32[2, 40] = aten.addmm.default(b_1, x_1, w_1)
+// tanh: float32[2, 40] = aten.tanh.default(addmm)
+  const float* in0 = static_cast<const float*>(p[0]);
+  const float* in1 = static_cast<const float*>(p[1]);
+  const float* in2 = static_cast<const float*>(p[2]);
+  float* out3 = static_cast<float*>(p[3]);
+  const tair::Range mine = tair::share(40, worker, workers, 32);
+  float sums0[64];
+  for (int64_t first = mine.begin; first < mine.end; first += 32) {
+    const int64_t last = tair::minimum<int64_t>(first + 32, mine.end);
+    tair::dot_columns(in0, 16, 2, in1 + first, 40, 16, last - first, sums0, 32);
+    for (int64_t i1 = 0; i1 < 2; ++i1) {
+#pragma omp simd
+      for (int64_t i2 = first; i2 < last; ++i2) {
+        const float v3 = in2[i2];
+        const float v4 = sums0[i1 * 32 + i2 - first] + v3;
+        const float v5 = tair::tanh(v4);
+        out3[i1 * 40 + i2] = v5;
+      }
+    }
+  }""",
+    )  # fmt: skip
+
+
+def test_sizes_that_are_symbols_are_arguments() -> None:
+    _, record = native(traced(lambda x: (x * 2,), [torch.randn(3, 4)], mode="symbolic"))
+    (kernel,) = record.programs[0].kernels
+    assert_expected_inline(
+        kernel.body,
+        """\
+  const float* in0 = static_cast<const float*>(p[0]);
+  float* out1 = static_cast<float*>(p[1]);
+  const int64_t n0 = s[0];
+  const int64_t n1 = s[1];
+  const tair::Range mine = tair::share(n0 * n1, worker, workers, 64);
+#pragma omp simd
+  for (int64_t i1 = mine.begin; i1 < mine.end; ++i1) {
+    const float v2 = in0[i1];
+    const float v3 = v2 * 2.0f;
+    out1[i1] = v3;
+  }""",
+    )
+
+
+# --- of all functions ---
+
+
+def _everything() -> list[Kernel]:
+    """Functions of each kind."""
+    x, w, i = torch.randn(6, 40), torch.randn(40, 40), torch.tensor([1, 2])
+    q = torch.randn(1, 2, 4, 16)
+    attention = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
+    found = [
+        _kernels(lambda x: (torch.softmax(x.double() * 2, -1), x.sum(0), x.to(torch.bfloat16)), x),
+        _kernels(lambda x: (x.argmax(1),), x),
+        _kernels(lambda x, w: (torch.nn.functional.gelu(x @ w), x.to(torch.float16).exp()), x, w),
+        _kernels(lambda x, i: (x.index_put_((i,), x[:2] * 2), x[i].prod(1)), x, i),
+        _kernels(lambda q, k, v: (attention(q, k, v)[0],), q, q.clone(), q.clone()),
+    ]
+    return list(itertools.chain.from_iterable(found))
+
+
+def test_functions_of_each_kind_are_looked_at() -> None:
+    text = "".join(k.body for k in _everything())
+    for part in ("dot_columns", "tair::attention", "reduction(max", "bad |=", "columns_per_row"):
+        assert part in text
+
+
+def test_each_function_stands_under_the_operators_that_it_computes() -> None:
+    kernels = _everything()
+    for kernel in kernels:
+        assert kernel.comment
+        for line in kernel.comment:
+            assert re.fullmatch(r"\w+: (\w+\[.*\])? = (aten|prims)\.\w+\.\w+\(.*\)", line), line
+    text = _source([k.body for k in kernels], {k.body: k.comment for k in kernels}).text
+    functions = re.findall(r'((?:// .*\n)+)extern "C" .* void (k\d+)\(', text)
+    assert [name for _, name in functions] == [f"k{i}" for i in range(len(kernels))]
+    assert functions[0][0] == "".join(f"// {line}\n" for line in kernels[0].comment)
+
+
+def test_text_is_indented_and_lines_are_not_long() -> None:
+    for kernel in _everything():
+        depth = 1
+        for line in kernel.body.splitlines():
+            assert len(line) <= 160, line
+            if line.startswith("#pragma") or "tair::attention" in kernel.body:  # one call with braces for its operands
+                continue
+            text = line.strip()
+            depth -= text.startswith("}")
+            assert line == "  " * depth + text
+            depth += text.endswith("{")
+        assert depth == 1
+
+
+def test_no_header_of_torch_is_included(support: Support, tmp_path: Path) -> None:
+    """Neither by what is generated nor by what that includes: the compiler lists all files."""
+    kernels = _everything()
+    source = tmp_path / "kernels.cpp"
+    text = _source([k.body for k in kernels], {k.body: k.comment for k in kernels}).text
+    source.write_text(text)
+    assert set(re.findall(r"#include <(\w+)/", text)) == {"torchair_native"}
+    flags = [f for f in support.flags if not f.startswith("-Wl,") and not f.endswith(".so")]
+    done = subprocess.run(
+        [*support.compiler.command, *flags, "-M", str(source)], capture_output=True, text=True, check=True
+    )
+    files = done.stdout.split()
+    assert any(f.endswith("torchair_native/matvec.h") for f in files)
+    folder = str(Path(torch.__file__).parent)
+    assert not [f for f in files if f.startswith(folder) or re.search(r"/(ATen|c10|torch|pybind11)/", f)]
+    assert not [f for f in files if "Python.h" in f]
+    assert "throw" not in text
+    assert "new " not in "".join(k.body for k in kernels)
