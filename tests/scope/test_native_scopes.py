@@ -28,6 +28,14 @@ def _compiler() -> None:
     torch._dynamo.reset()
 
 
+@pytest.fixture
+def _new_process() -> Iterator[None]:
+    """Options of the process can be others than those of the tests before."""
+    PROCESS_OPTIONS.reset()
+    yield
+    PROCESS_OPTIONS.reset()
+
+
 def _compiled(function: _Function, *, engine: str = "native", dynamic: bool | None = None, **ge: Any) -> Any:
     config = torchair.CompilerConfig()
     config.engine = engine
@@ -96,6 +104,23 @@ def test_a_scope_of_any_size_is_one_launch() -> None:
 @pytest.mark.parametrize("engine", ["inductor", "reference", "auto"])
 def test_other_engines_compute_the_same(engine: str) -> None:
     _check(_layer, torch.randn(4, 8), torch.randn(8, 8), engine=engine)
+
+
+@pytest.mark.usefixtures("_new_process")
+def test_other_engines_say_that_they_do_not_act(caplog, monkeypatch) -> None:
+    monkeypatch.setattr("torchair.logs._said", set())
+    monkeypatch.setattr(torchair.logger, "propagate", True)
+
+    def function(x: Tensor) -> Tensor:
+        with scope.super_kernel("a"), scope.limit_core_num(1, 1):
+            return x.sin() + 1
+
+    with caplog.at_level(logging.INFO, logger="torchair"):
+        _check(function, torch.randn(3), engine="reference", aicore_num="1|1")
+    assert {m for m in caplog.messages if "no effect" in m} == {
+        f"{name}: recorded, no effect on the reference engine; the native engine acts on it"
+        for name in ("torchair.scope.super_kernel", "torchair.scope.limit_core_num", "config.ge_config.aicore_num")
+    }
 
 
 def test_an_operator_without_code_splits() -> None:
@@ -290,6 +315,22 @@ def test_launch_on_cores_that_it_cannot_have(options, cores, words) -> None:
     assert words in str(caught.value.inner_exception)
 
 
+def test_an_error_names_every_number_that_is_wrong() -> None:
+    with pytest.raises(torch._dynamo.exc.BackendCompilerFailed) as caught:
+        _compiled(_tuned("debug-aic-num=25:debug-aiv-num=49"))(torch.randn(4, 3))
+    assert (
+        str(caught.value.inner_exception)
+        == """\
+A super kernel cannot be launched on so many cores [TA101] ERR03005
+  why:
+    super_kernel('sk'): debug-aic-num:debug-aiv-num = 25:49; allowed ratios are 1:0, 0:1, 1:1 and 1:2
+    super_kernel('sk'): debug-aic-num = 25 is more than 24, the number of cores
+    super_kernel('sk'): debug-aiv-num = 49 is more than 48, the number of cores
+  fix:
+    Give smaller numbers, or leave them out."""
+    )
+
+
 def test_options_without_effect_are_logged(caplog, monkeypatch) -> None:
     monkeypatch.setattr("torchair.logs._said", set())
     monkeypatch.setattr(torchair.logger, "propagate", True)
@@ -302,14 +343,6 @@ def test_options_without_effect_are_logged(caplog, monkeypatch) -> None:
 
 
 # --- core limits ---
-
-
-@pytest.fixture
-def _new_process() -> Iterator[None]:
-    """Options of the process can be others than those of the tests before."""
-    PROCESS_OPTIONS.reset()
-    yield
-    PROCESS_OPTIONS.reset()
 
 
 def _limited(x: Tensor, w: Tensor, v: Tensor) -> tuple[Tensor, ...]:

@@ -94,7 +94,9 @@ def compile_on(
     """
     engine = select_engine(name)
     try:
-        return engine.compile(graph, options, inputs), engine.name
+        executable = engine.compile(graph, options, inputs)
+        _log_without_effect(graph, options, engine.name)
+        return executable, engine.name
     except UnsupportedGraphError as e:
         if name != "auto":
             raise
@@ -105,7 +107,23 @@ def compile_on(
         'Choose config.engine = "reference" to say that this is wanted.'
     )
     reference = _reference()
+    _log_without_effect(graph, options, reference.name)
     return reference.compile(graph, options, inputs), reference.name
+
+
+def _log_without_effect(graph: Graph, options: Options, engine: str) -> None:
+    """Log what only the native engine acts on: scopes, and limits of cores."""
+    if engine not in ("inductor", "reference"):
+        return
+    found = dict.fromkeys(_SCOPES[key] for node in graph for key in node.scope if key in _SCOPES)
+    if options.aicore_num != (None, None):
+        found["config.ge_config.aicore_num"] = None
+    for name in found:
+        logger.info_once("%s: recorded, no effect on the %s engine; the native engine acts on it", name, engine)
+
+
+#: What an attribute of a node comes from.
+_SCOPES = {"_super_kernel_scope": "torchair.scope.super_kernel", "_op_aicore_num": "torchair.scope.limit_core_num"}
 
 
 @functools.cache

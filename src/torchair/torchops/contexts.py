@@ -83,9 +83,12 @@ def super_kernel(scope: str | None, options: str = "") -> Scope:
 def limit_core_num(op_aicore_num: int, op_vectorcore_num: int) -> Scope:
     """Limit the cores that each operator inside may use.
 
+    More cores than there are refuse to compile in GE mode: the machine's, or those of the platform description that
+    ``TORCHAIR_PLATFORM_CONFIG`` names.
+
     Args:
-        op_aicore_num: At least 1.
-        op_vectorcore_num: At least 1; 0 on a device without separate vector cores.
+        op_aicore_num: For products of matrices; at least 1.
+        op_vectorcore_num: For everything else; at least 1, and 0 on a device without separate vector cores.
 
     Raises:
         ArgumentTypeError: A number is no int.
