@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -55,9 +56,9 @@ def _run(given: argparse.Namespace, device: torch.device) -> Report:
     names = given.what or [*CASES, *TABLES]
     variants = [VARIANTS[name] for name in given.variants or DEFAULTS[device.type]]
     rounds = given.rounds or (7 if given.quick else 60)
-    timing = Timing(rounds, 0.001 if given.quick else 0.005)
+    timing = Timing(rounds, 0.001 if given.quick else 0.005, limit_seconds=5 if given.quick else 30)
     if device.type == "cuda":
-        timing = Timing(rounds, timing.block_seconds, synchronize=torch.cuda.synchronize)
+        timing = replace(timing, synchronize=torch.cuda.synchronize)
     machine = describe(device)
     floor = MachineFloor() if device.type == "cpu" else None
     if floor is not None:

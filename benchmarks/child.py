@@ -68,6 +68,8 @@ def run(case: Case, variant: Variant) -> dict[str, Any]:
             cause = getattr(error, "inner_exception", None) or error
             status = "not available" if isinstance(cause, Unavailable) else "failed"
             return {"status": status, "reason": f"{type(cause).__name__}: {first_line(cause)}"}
+        finally:
+            phases.close()
         del workload
         if wrong := reference.differs(0, got):
             return {"status": "wrong", "reason": wrong}
@@ -88,10 +90,21 @@ class _Phases:
         self._ends: list[float] = []
         from torch._dynamo import callback
 
-        callback.callback_handler.register_end_callback(lambda *_: self._ends.append(time.perf_counter()))
+        self._callbacks = callback.callback_handler
+        self._callbacks.register_end_callback(self._end)
         from torchair.pipeline import backends
 
+        self._backends = backends
+        self._compile = backends._compile
         backends._compile = self._timed(backends._compile)
+
+    def close(self) -> None:
+        """Take no more notice."""
+        self._backends._compile = self._compile
+        self._callbacks.remove_end_callback(self._end)
+
+    def _end(self, *_: Any) -> None:
+        self._ends.append(time.perf_counter())
 
     def _timed(self, compile_: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(compile_)

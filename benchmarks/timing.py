@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import itertools
+import math
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,6 +19,9 @@ from dataclasses import dataclass
 from typing_extensions import Self
 
 __all__ = ["Clock", "Spread", "Timing", "interleave", "paired_ratios"]
+
+#: Rounds that are run however long they take.
+LEAST_ROUNDS = 5
 
 Clock = Callable[[], float]
 
@@ -57,12 +61,14 @@ class Timing:
         block_seconds: What a block takes, about; the number of calls in it follows from that.
         clock: Seconds, from any start.
         synchronize: Waits until the device has done what was asked of it; part of each block.
+        limit_seconds: No round begins after that time, once there are ``LEAST_ROUNDS``.
     """
 
     rounds: int = 60
     block_seconds: float = 0.005
     clock: Clock = time.perf_counter
     synchronize: Callable[[], object] = lambda: None
+    limit_seconds: float = math.inf
 
 
 def interleave(calls: Mapping[str, Callable[[], object]], timing: Timing) -> dict[str, tuple[float, ...]]:
@@ -70,8 +76,11 @@ def interleave(calls: Mapping[str, Callable[[], object]], timing: Timing) -> dic
     counts = {name: _calibrate(call, timing) for name, call in calls.items()}
     seconds: dict[str, list[float]] = {name: [] for name in calls}
     names = list(calls)
+    began = timing.clock()
     with _without_collector():
         for i in range(timing.rounds):
+            if i >= LEAST_ROUNDS and timing.clock() - began > timing.limit_seconds:
+                break
             start = i % len(names) if names else 0
             for name in names[start:] + names[:start]:
                 _block(calls[name], _SETTLING, timing)

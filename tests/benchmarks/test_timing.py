@@ -69,5 +69,14 @@ def test_drift_drops_out_of_paired_ratios() -> None:
     assert paired_ratios([2.0, 20.0, 4.0], [1.0, 10.0, 2.0]) == Spread(2.0, 2.0, 2.0)
 
 
+def test_no_round_begins_after_the_limit() -> None:
+    """Rounds of 13 ticks, with the calls that do not count; the first five are run whatever they take."""
+    clock = FakeClock()
+    timing = replace(clock.timing(rounds=20), limit_seconds=1 * TICK)
+    assert interleave({"a": clock.taking(TICK)}, timing) == {"a": (TICK,) * 5}
+    timing = replace(clock.timing(rounds=20), limit_seconds=80 * TICK)
+    assert interleave({"a": clock.taking(TICK)}, timing) == {"a": (TICK,) * 7}
+
+
 def test_nothing_to_time() -> None:
     assert interleave({}, FakeClock().timing()) == {}
