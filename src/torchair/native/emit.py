@@ -14,6 +14,7 @@ from torchair.native.formulas import C_TYPES, constant_text, operation_text, pos
 from torchair.native.operations import Product, Reduce, Strided, Update, label_of
 from torchair.native.region import product
 from torchair.native.schedule import Group, Member
+from torchair.native.strips import strip_loops
 
 __all__ = ["Kernel", "emit"]
 
@@ -21,6 +22,9 @@ __all__ = ["Kernel", "emit"]
 _BLOCK = 1024
 #: Results of a product or of reductions by columns that are computed together.
 _COLUMNS = 32
+#: A value that costs so many additions is kept from one loop over a row to the next, in an array on the stack: of at most
+#: so many elements, and so many arrays.
+_WORTH_KEEPING, _MOST_KEPT, _MOST_ARRAYS = 8, 4096, 4
 #: A variable that results of reductions and products depend on: nothing made of them is computed before them.
 _RESULTS = sympy.Symbol("results")
 
@@ -95,6 +99,7 @@ class _Emitter:
         self._results: dict[Buffer, Expr] = {}  # results of reductions and products, as variables
         self._fits: dict[Expr | None, str] = {}  # of a checked index: the variable that says whether it is in range
         self._memos: dict[object, dict[Expr, Expr]] = {}
+        self._kept: dict[Expr, tuple[str, int]] = {}  # its array, and the phase that fills it
 
     def kernel(self) -> Kernel:
         group = self._group
@@ -116,7 +121,7 @@ class _Emitter:
         ]
         head += [f"const int64_t {name} = s[{i}];" for i, name in enumerate(self._sizes.values())]
         if self._checks:
-            lines = ["bool bad = false;", *lines, f"if (bad) {errors}[0] = 1;"]
+            lines = ["int64_t bad = 0;", *lines, f"if (bad) {errors}[0] = 1;"]
         body = "\n".join(f"  {line}" if line and not line.startswith("#") else line for line in (*head, *lines))
         labels = [label_of(o) for o in (*group.products, *(m.operation for m in group.members))]
         if group.attention is not None:
@@ -199,7 +204,7 @@ class _Emitter:
             index = wrapped
         fits = self._fits[expr] = self._new_name()
         block.lines.append(f"const bool {fits} = ({index} >= 0) & ({index} < {size});")
-        block.lines.append(f"bad |= !{fits}{f' & {args[2]}' if len(args) > 2 else ''};")
+        block.lines.append(f"bad |= {f'!{fits} & {args[2]}' if len(args) > 2 else f'!{fits}'} ? 1 : 0;")
         return f"{fits} ? {index} : 0"
 
     def _value(self, member: Member) -> Expr:
@@ -312,7 +317,8 @@ class _Emitter:
         self._variables[last] = name
         self._member_statements(group.members, inner)
         bounds = ("0", extent) if by_rows else ("mine.begin", "mine.end")
-        loop = [
+        strips = None if serial else strip_loops(inner.lines, name, *bounds, _pragma(inner.lines))
+        loop = strips or [
             *([] if serial else [_pragma(inner.lines)]),
             f"for (int64_t {name} = {bounds[0]}; {name} < {bounds[1]}; ++{name}) {{",
             *_indented(inner.lines),
@@ -352,6 +358,7 @@ class _Emitter:
         inner_axes = self._collapsed(axes[count:], group.members)
         row_axes = self._collapsed(axes[:count], group.members)
         top = _Block()
+        top.lines += self._keep_values(inner_axes)
         row = _Block(outer=top, variables=frozenset({_RESULTS, *(v for v, _ in row_axes)}))
         if row_axes:
             row.lines += self._loop_nest(row_axes, "row", top)
@@ -370,6 +377,28 @@ class _Emitter:
             "}",
         ]
 
+    def _keep_values(self, inner_axes: Sequence[tuple[sympy.Symbol, sympy.Expr]]) -> list[str]:
+        """Find what is expensive and used in several loops over a row; the arrays that keep it from one to the other."""
+        if len(inner_axes) != 1 or not (inner_axes[0][1].is_Integer and 1 < inner_axes[0][1] <= _MOST_KEPT):
+            return []
+        variable, length = inner_axes[0]
+        seen: dict[Expr, int] = {}
+        arrays = []
+        for member in sorted((m for m in self._group.members if not m.is_row), key=lambda m: m.phase):
+            waiting = [self._value(member)]
+            while waiting:
+                expr = waiting.pop()
+                if expr.cost < _WORTH_KEEPING or variable not in expr.variables:
+                    continue
+                if expr not in seen:
+                    seen[expr] = member.phase
+                    waiting += expr.args
+                elif seen[expr] < member.phase and expr not in self._kept and len(self._kept) < _MOST_ARRAYS:
+                    name = self._new_name("kept")
+                    self._kept[expr] = name, seen[expr]
+                    arrays.append(f"alignas(64) {C_TYPES[expr.dtype]} {name}[{length}];")
+        return arrays
+
     def _phase(self, members: Sequence[Member], axes: Sequence[tuple[sympy.Symbol, sympy.Expr]], row: _Block) -> None:
         """One loop over the inner indices."""
         skipped = not all(size.is_Integer and size > 0 for _, size in axes)
@@ -378,9 +407,16 @@ class _Emitter:
         names = [self._new_name("i") for _ in axes]
         extents = [_plain(self._position(size, row)) for _, size in axes]
         self._variables.update(zip((v for v, _ in axes), names, strict=True))
+        phase = members[0].phase
+        inner.names.update({e: f"{name}[{names[-1]}]" for e, (name, first) in self._kept.items() if first < phase})
         values = [(m, self._emit(self._value(m), inner)) for m in members if not isinstance(m.operation, Reduce)]
         for accumulator in sums:
             inner.lines += accumulator.step(self._emit(self._value(accumulator.member), inner), inner)
+        inner.lines += [
+            f"{name}[{names[-1]}] = {self._emit(e, inner)};"
+            for e, (name, first) in self._kept.items()
+            if first == phase
+        ]
         inner.lines += [self._store(m, v, inner) for m, v in values if self._is_stored(m)]
         serial = any(a.is_serial for a in sums) or any(self._is_serial(m) for m, _ in values)
         for accumulator in sums:
@@ -663,6 +699,11 @@ class _Accumulator:
         if member.operation.dtype is torch.bool and self._kind in ("max", "min"):
             self._kind = "any" if self._kind == "max" else "all"
         self._type = C_TYPES[member.operation.dtype]
+        # GCC 12 vectorizes no reduction of bool among wider numbers.
+        self._is_wide_flag = self._kind in ("any", "all") and member.value.op != "load"
+        if self._is_wide_flag:
+            self._type = "int32_t"
+        self._nan_type = "int64_t" if member.operation.dtype is torch.float64 else "int32_t"
         self._emitter = emitter
         name = emitter._new_name("a")
         self._column = f"[{column} - first]" if column else ""
@@ -684,7 +725,8 @@ class _Accumulator:
         if self._kind == "prod":
             return constant_text(1, dtype)
         if dtype is torch.bool:
-            return "true" if self._kind in ("all", "argmin") else "false"
+            is_true = self._kind in ("all", "argmin")
+            return str(int(is_true)) if self._is_wide_flag else "true" if is_true else "false"
         if self._floating:
             return constant_text(-math.inf if self._kind.endswith("max") else math.inf, dtype)
         info = torch.iinfo(dtype)
@@ -697,7 +739,7 @@ class _Accumulator:
         if self.is_serial:
             lines.append(f"int64_t {self._total}_at = -1;")
         elif self._floating and self._kind in ("max", "min"):
-            lines.append(f"bool {self._nan} = false;")
+            lines.append(f"{self._nan_type} {self._nan} = 0;")
         return lines
 
     def begin_block(self) -> list[str]:
@@ -721,11 +763,9 @@ class _Accumulator:
         if self._kind in ("max", "min"):
             sign = ">" if self._kind == "max" else "<"
             lines = [f"{part} = {value} {sign} {part} ? {value} : {part};"]
-            return [*lines, f"{nan} |= {value} != {value};"] if self._floating else lines
-        if self._kind == "any":
-            return [f"{part} |= {value};"]
-        if self._kind == "all":
-            return [f"{part} &= {value};"]
+            return [*lines, f"{nan} |= {value} != {value} ? 1 : 0;"] if self._floating else lines
+        if self._kind in ("any", "all"):
+            return [f"{part} {'|' if self._kind == 'any' else '&'}= {value}{' ? 1 : 0' if self._is_wide_flag else ''};"]
         if self._floating:
             return [f"{part} {'+' if self._kind == 'sum' else '*'}= {value};"]
         return [f"{part} = tair::{'add' if self._kind == 'sum' else 'multiply'}<{self._type}>({part}, {value});"]
@@ -779,7 +819,7 @@ class _Accumulator:
         if self.is_serial:
             names.append(("int64_t", f"{self._total}_at", "-1"))
         elif self._floating and self._kind in ("max", "min"):
-            names.append(("bool", self._nan, "false"))
+            names.append((self._nan_type, self._nan, "0"))
         return [
             line
             for type, name, value in names
