@@ -65,42 +65,41 @@ def test_text_of_a_softmax() -> None:
 // div: float32[6, 33] = aten.div.Tensor(exp, sum_1)
   const float* in0 = static_cast<const float*>(p[0]);
   float* out1 = static_cast<float*>(p[1]);
+  alignas(64) float kept3[33];
   const tair::Range mine = tair::share(6, worker, workers);
   for (int64_t row = mine.begin; row < mine.end; ++row) {
-    const int64_t i3 = row;
-    float a4 = -__builtin_inff();
-    bool a4_nan = false;
+    const int64_t i4 = row;
+    float a5 = -__builtin_inff();
+    int32_t a5_nan = 0;
     {
-      float a4_part = -__builtin_inff();
-#pragma omp simd reduction(max:a4_part) reduction(|:a4_nan)
-      for (int64_t i5 = 0; i5 < 33; ++i5) {
-        const float v6 = in0[i3 * 33 + i5];
-        a4_part = v6 > a4_part ? v6 : a4_part;
-        a4_nan |= v6 != v6;
+      float a5_part = -__builtin_inff();
+#pragma omp simd reduction(max:a5_part) reduction(|:a5_nan)
+      for (int64_t i6 = 0; i6 < 33; ++i6) {
+        const float v7 = in0[i4 * 33 + i6];
+        a5_part = v7 > a5_part ? v7 : a5_part;
+        a5_nan |= v7 != v7 ? 1 : 0;
       }
-      a4 = a4_part > a4 ? a4_part : a4;
+      a5 = a5_part > a5 ? a5_part : a5;
     }
-    const float r1 = tair::cast<float>((a4_nan ? __builtin_nanf("") : a4));
-    double a7 = 0.0f;
+    const float r1 = tair::cast<float>((a5_nan ? __builtin_nanf("") : a5));
+    double a8 = 0.0f;
     {
-      float a7_part = 0.0f;
-#pragma omp simd reduction(+:a7_part)
-      for (int64_t i8 = 0; i8 < 33; ++i8) {
-        const float v9 = in0[i3 * 33 + i8];
-        const float v10 = v9 - r1;
-        const float v11 = tair::exp(v10);
-        a7_part += v11;
+      float a8_part = 0.0f;
+#pragma omp simd reduction(+:a8_part)
+      for (int64_t i9 = 0; i9 < 33; ++i9) {
+        const float v10 = in0[i4 * 33 + i9];
+        const float v11 = v10 - r1;
+        const float v12 = tair::exp(v11);
+        a8_part += v12;
+        kept3[i9] = v12;
       }
-      a7 += a7_part;
+      a8 += a8_part;
     }
-    const float r2 = tair::cast<float>(static_cast<float>(a7));
+    const float r2 = tair::cast<float>(static_cast<float>(a8));
 #pragma omp simd
-    for (int64_t i12 = 0; i12 < 33; ++i12) {
-      const float v13 = in0[i3 * 33 + i12];
-      const float v14 = v13 - r1;
-      const float v15 = tair::exp(v14);
-      const float v16 = v15 / r2;
-      out1[i3 * 33 + i12] = v16;
+    for (int64_t i13 = 0; i13 < 33; ++i13) {
+      const float v14 = kept3[i13] / r2;
+      out1[i4 * 33 + i13] = v14;
     }
   }""",
     )

@@ -22,8 +22,8 @@ __all__ = ["Kernel", "emit"]
 _BLOCK = 1024
 #: Results of a product or of reductions by columns that are computed together.
 _COLUMNS = 32
-#: A value that costs so many additions is kept from one loop over a row to the next, in an array on the stack: of at most
-#: so many elements, and so many arrays.
+#: A value that costs so many additions is kept from one loop over a row to the next, in an array on the stack: of at
+#: most so many elements, and so many arrays.
 _WORTH_KEEPING, _MOST_KEPT, _MOST_ARRAYS = 8, 4096, 4
 #: A variable that results of reductions and products depend on: nothing made of them is computed before them.
 _RESULTS = sympy.Symbol("results")
@@ -378,7 +378,7 @@ class _Emitter:
         ]
 
     def _keep_values(self, inner_axes: Sequence[tuple[sympy.Symbol, sympy.Expr]]) -> list[str]:
-        """Find what is expensive and used in several loops over a row; the arrays that keep it from one to the other."""
+        """Find what is expensive and used in several loops over a row; returns the arrays that keep it."""
         if len(inner_axes) != 1 or not (inner_axes[0][1].is_Integer and 1 < inner_axes[0][1] <= _MOST_KEPT):
             return []
         variable, length = inner_axes[0]

@@ -2,7 +2,8 @@
 
 The wrapper is a dozen Python calls a replay. Where its metadata says that it has nothing to do but to increment the
 versions of inputs that the graph writes (no inputs that are written afterwards, no outputs that are views of inputs, no
-symbolic sizes, no subclasses), a call that finds a capture replays it at once. Every other call takes the way through the wrapper: the first one, and one that runs eagerly.
+symbolic sizes, no subclasses), a call that finds a capture replays it at once. Every other call takes the way through
+the wrapper: the first one, and one that runs eagerly.
 """
 
 from __future__ import annotations
