@@ -54,6 +54,9 @@ _CREATIONS = frozenset(
     {aten.full.default, aten.full_like.default, aten.scalar_tensor.default, aten.zeros.default, aten.zeros_like.default,
      aten.ones.default, aten.ones_like.default, torch.ops.prims.iota.default}
 )  # fmt: skip
+_SIZES = frozenset(
+    {aten.sym_size.int, aten.sym_stride.int, aten.sym_numel.default, aten.sym_storage_offset.default}
+)  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -108,7 +111,8 @@ def replace_regions(
         if not found:
             given_up |= split
     for node, reason in refused.items():
-        record.left.setdefault(str(node.target), reason)
+        if not _is_of_sizes(node):
+            record.left.setdefault(str(node.target), reason)
     if not regions:
         return gm, record
     rebuilt = partition.rebuilt(regions, record)
@@ -418,6 +422,11 @@ def _has_effect(node: fx.Node) -> bool:
 
 def _is_symbolic(node: fx.Node) -> bool:
     return isinstance(node.meta.get("val"), torch.SymInt | torch.SymFloat | torch.SymBool | int | float | bool)
+
+
+def _is_of_sizes(node: fx.Node) -> bool:
+    """Whether a node looks up a size or computes with numbers: no work that a program could take over."""
+    return _is_symbolic(node) and (not isinstance(node.target, OpOverload) or node.target in _SIZES)
 
 
 @dataclass(slots=True)
