@@ -1,7 +1,7 @@
 """Write the results in ``docs/benchmarks.md``, and the plot beside it, from what ``python -m benchmarks --json`` wrote.
 
-Usage: ``python -m scripts.benchmark_page [FILE]``. FILE becomes ``docs/benchmarks.json``; without it the page is written
-anew from that. The plot needs matplotlib, which ``pip install torchair[docs]`` brings.
+Usage: ``python -m scripts.benchmark_page [FILE]``. FILE becomes ``docs/benchmarks.json``; without it the page is
+written anew from that. The plot needs matplotlib, which ``pip install torchair[docs]`` brings.
 """
 
 from __future__ import annotations
