@@ -28,6 +28,7 @@ from torchair.frontend import FxPassRecord
 from torchair.frontend.reinplace import ReinplaceRecord
 from torchair.frontend.source_lines import source_line
 from torchair.logs import npugraph_ex_logger as logger
+from torchair.native import PartitionRecord
 from torchair.report import CaptureRecord, Fallback, Recapture
 from torchair.runtime.instance import Arena, Entry, Instance, new_arena, new_entry
 from torchair.runtime.plan import Plan
@@ -218,6 +219,7 @@ class CapturedGraph:
         fallbacks: Why the graph runs eagerly; empty while it is captured.
         fx_passes: A record of each pass over the FX graph.
         reinplaced: What writes in place, and what copies.
+        native: What became native programs, with ``static_kernel_compile``.
     """
 
     _boxed_call = True
@@ -232,10 +234,12 @@ class CapturedGraph:
         training: bool = False,
         fx_passes: tuple[FxPassRecord, ...] = (),
         reinplaced: ReinplaceRecord | None = None,
+        native: PartitionRecord | None = None,
     ) -> None:
         self.number = number
         self.fx_passes = fx_passes
         self.reinplaced = reinplaced
+        self.native = native
         self.gm = gm
         self.options = options
         self.static_inputs = frozenset(static_inputs)

@@ -21,7 +21,6 @@ _GE = """
     dump_config.dump_step dump_config.dump_layer dump_config.dump_data dump_config.dump_config_path
     dump_config.data_dump_stage
     fusion_config.fusion_switch_file
-    experimental_config.aclgraph._aclnn_static_shape_kernel
     experimental_config.aclgraph.disable_static_kernel_compile_cache
     experimental_config.aclgraph.super_kernel_optimize
     experimental_config.aclgraph.super_kernel_optimize_options
@@ -39,7 +38,7 @@ _GE = """
     aoe_config.aoe_mode aoe_config.work_path aoe_config.aoe_config_file
 """
 _CAPTURE = """
-    static_kernel_compile disable_static_kernel_compile_cache
+    disable_static_kernel_compile_cache
     super_kernel_optimize super_kernel_optimize_options super_kernel_debug_options
     dump_tensor_data data_dump_stage data_dump_dir deadlock_check
     _vllm_aclnn_static_kernel_sym_index _vllm_aclnn_static_kernel_sym_range

@@ -36,6 +36,7 @@ from torchair.pipeline.origin import Origin
 from torchair.pipeline.pass_names import check_disabled_passes, known_pass_names
 from torchair.pipeline.rng_state import expand_rng_wrappers
 from torchair.pipeline.shortcut import Shortcut
+from torchair.pipeline.static_kernels import static_kernel_decompositions, wants_static_kernels
 from torchair.pipeline.verify import VerifiedGraph, captured_steps, compiled_steps, has_random
 
 __all__ = [
@@ -346,6 +347,8 @@ def _backend(
     custom = dict(custom_decompositions or {})
     if frozen.captures:
         known, decompositions = frozenset[Any](), custom
+        if wants_static_kernels(gm, frozen):
+            decompositions = static_kernel_decompositions(custom)
     else:
         load_converters()
         known, decompositions = frozenset(converters.snapshot()), decomposition_table(converters.snapshot(), custom)

@@ -1,4 +1,4 @@
-"""Capture mode: FX graph -> FX passes -> reinplacing -> a plan for each shape key -> replay."""
+"""Capture mode: FX graph -> FX passes -> reinplacing (-> native programs) -> a plan for each shape key -> replay."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from torchair.config import Options
 from torchair.frontend import FxPassRecord, OptimizedFx, optimize_fx, run_capture_passes
 from torchair.frontend.reinplace import ReinplaceRecord, reinplace
 from torchair.logs import npugraph_ex_logger as logger
+from torchair.pipeline.static_kernels import compile_static_kernels
 
 __all__ = ["REINPLACE", "CapturedGraph", "capture_graph"]
 
@@ -57,6 +58,9 @@ def capture_graph(
     gm.recompile()
     logger.debug("graph_%d is captured as %s", number, gm.graph)
     on_device = device_with_graphs(gm)
+    native = None
+    if options.capture.static_kernel_compile and on_device is None and not options.run_eagerly:
+        gm, native = compile_static_kernels(gm)
     build: Callable[..., CapturedGraph] = DeviceSemanticsGraph if options.device_semantics else CapturedGraph
     if on_device is not None:
         build = functools.partial(CapturedDeviceGraph, module=on_device[0], device=on_device[1])
@@ -69,6 +73,7 @@ def capture_graph(
         training=phase in ("forward", "backward", "joint"),
         fx_passes=(*optimized.records, record),
         reinplaced=reinplaced,
+        native=native,
     )
 
 

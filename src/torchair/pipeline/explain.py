@@ -13,6 +13,7 @@ from torchair import _torch_compat
 from torchair.capture.life_cycle import CapturedGraph
 from torchair.engines.native import NativeExecutable
 from torchair.errors import ArgumentTypeError
+from torchair.native import PartitionRecord
 from torchair.pipeline.ge_mode import CompiledGraph
 from torchair.pipeline.origin import Origin
 from torchair.report import CaptureRecord, Fallback, GraphRecord, NativeCode, Recapture, Recompile, Refused
@@ -82,9 +83,9 @@ class Explanation:
                 ("converted", _operators(self.converted)),
                 ("converted automatically", _operators(self.auto_converted)),
                 ("run as torch operators", _operators(self.torch_calls)),
-                ("native code", self.native),
                 ("without an Ascend IR form", [f"{text} ({_number(n, 'node')})" for text, n in refused.items()]),
             ]
+        sections.append(("native code", self.native))
         lines = []
         for title, rows in sections:
             if title in _ALWAYS or rows:
@@ -143,7 +144,7 @@ def explain(compiled: Any) -> Explanation:
         auto_converted=sum((r.auto_converted for r in reports), Counter[str]()),
         torch_calls=sum((r.torch_calls for r in reports), Counter[str]()),
         refused=tuple(r for report in reports for r in report.refused),
-        native=tuple(_native_code(g) for g in graphs if isinstance(g, CompiledGraph) and _has_programs(g)),
+        native=tuple(_native_code(_name(g), record) for g in graphs if (record := _programs(g)) is not None),
         _alive=tuple(weakref.ref(graph) for graph in graphs),
         _none=none,
     )
@@ -215,21 +216,16 @@ def _record(graph: AnyGraph, origin: Origin) -> GraphRecord:
     return GraphRecord(graph.graph.name, "max-autotune", origin.function, len(graph.graph), f"{graph.engine} engine")
 
 
-def _has_programs(graph: CompiledGraph) -> bool:
-    return isinstance(graph.executable, NativeExecutable)
+def _programs(graph: AnyGraph) -> PartitionRecord | None:
+    """What became C++ of a graph, if that was asked for."""
+    if isinstance(graph, CapturedGraph):
+        return graph.native
+    return graph.executable.record if isinstance(graph.executable, NativeExecutable) else None
 
 
-def _native_code(graph: CompiledGraph) -> NativeCode:
-    assert isinstance(graph.executable, NativeExecutable)
-    record = graph.executable.record
+def _native_code(name: str, record: PartitionRecord) -> NativeCode:
     functions = sum(len(program.kernels) for program in record.programs)
-    return NativeCode(
-        graph.graph.name,
-        len(record.programs),
-        functions,
-        tuple(record.left.items()),
-        tuple(record.super_kernels),
-    )
+    return NativeCode(name, len(record.programs), functions, tuple(record.left.items()), tuple(record.super_kernels))
 
 
 def _recompiles(found: Iterable[tuple[AnyGraph, Origin]]) -> list[Recompile]:

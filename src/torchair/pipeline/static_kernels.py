@@ -1,0 +1,64 @@
+"""``static_kernel_compile`` of capture mode: parts of the captured graph become native programs.
+
+Operators without code stay what they are, launches of their eager kernels between the programs; random operators and
+custom ones always do. Where the option is set, AOTAutograd decomposes as Inductor does, since operators like ``gelu``
+fuse with their neighbors only in parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import fx
+
+from torchair import _torch_compat
+from torchair.config import Options
+from torchair.engines.index_bounds import strict_indices
+from torchair.engines.inductor import SETTINGS
+from torchair.engines.native import NativeExecutable
+from torchair.errors import Rejection
+from torchair.frontend.mixed_norms import float32_normalizations
+from torchair.logs import npugraph_ex_logger as logger
+from torchair.native import PartitionRecord, replace_regions
+from torchair.native.support import load_support
+
+__all__ = ["compile_static_kernels", "static_kernel_decompositions", "wants_static_kernels"]
+
+
+def wants_static_kernels(gm: fx.GraphModule, options: Options) -> bool:
+    """Whether the option is set and can do something for Dynamo's graph: it is on the CPU, and there is a compiler."""
+    if not options.captures or not options.capture.static_kernel_compile or options.run_eagerly:
+        return False
+    values = (node.meta.get("example_value") for node in gm.graph.nodes)
+    if any(isinstance(v, torch.Tensor) and v.device.type != "cpu" for v in values):
+        logger.warning_once("static_kernel_compile has no effect on graphs with tensors on other devices than the CPU")
+        return False
+    if isinstance(found := load_support(), Rejection):
+        logger.warning_once("static_kernel_compile has no effect: %s", found.reason)
+        return False
+    return True
+
+
+def static_kernel_decompositions(custom: Mapping[Any, Callable[..., Any]]) -> dict[Any, Callable[..., Any]]:
+    """What AOTAutograd decomposes; the user's entries win."""
+    with _torch_compat.inductor_settings(**SETTINGS):
+        table = _torch_compat.inductor_decompositions()
+    chosen = {
+        op: function
+        for op, function in table.items()
+        if op not in NativeExecutable.whole and torch.Tag.nondeterministic_seeded not in getattr(op, "tags", ())
+    }
+    return strict_indices(chosen) | float32_normalizations() | dict(custom)
+
+
+def compile_static_kernels(gm: fx.GraphModule) -> tuple[fx.GraphModule, PartitionRecord]:
+    """Compile what there is code for in a graph that is ready for capture.
+
+    Raises:
+        BuildError: A function does not compile.
+    """
+    made, record = replace_regions(gm)
+    made.recompile()
+    return made, record

@@ -1,0 +1,126 @@
+"""``static_kernel_compile``: native programs inside a captured graph."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import torchair
+from tests.custom_operators import define, ops
+from torchair.errors import Rejection
+from torchair.native.support import load_support
+
+
+@pytest.fixture(autouse=True)
+def _compiler() -> None:
+    loaded = load_support()
+    if isinstance(loaded, Rejection):
+        pytest.skip(loaded.reason)
+
+
+def compiled(function: Any, **options: Any) -> Any:
+    dynamic = options.pop("dynamic", None)
+    options = {"static_kernel_compile": True, **options}
+    return torch.compile(function, backend="npugraph_ex", fullgraph=True, dynamic=dynamic, options=options)
+
+
+def _layer(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
+    return torch.softmax(torch.nn.functional.gelu(torch.nn.functional.linear(x, w, b)) * 2, -1)
+
+
+def test_operators_become_one_launch_and_agree_with_eager() -> None:
+    function = compiled(_layer)
+    for _ in range(3):
+        given = torch.randn(2, 16), torch.randn(32, 16), torch.randn(32)
+        torch.testing.assert_close(function(*given), _layer(*given))
+    (code,) = torchair.explain(function).native
+    assert (code.programs, code.left) == (1, ())
+    assert "native code:\n  graph_" in str(torchair.explain(function))
+
+
+def test_without_the_option_nothing_is_native() -> None:
+    function = torch.compile(_layer, backend="npugraph_ex", fullgraph=True)
+    function(torch.randn(2, 16), torch.randn(32, 16), torch.randn(32))
+    assert not torchair.explain(function).native
+
+
+def test_inputs_are_written_in_place_and_counted() -> None:
+    def step(cache: Tensor, at: Tensor, x: Tensor) -> Tensor:
+        cache.index_copy_(0, at, x)
+        return torch.tanh(cache).sum(0)
+
+    function = compiled(step)
+    ours, theirs = torch.zeros(8, 4), torch.zeros(8, 4)
+    for n in (3, 0, 7):
+        x, at = torch.randn(1, 4), torch.tensor([n])
+        version, address = ours._version, ours.data_ptr()
+        torch.testing.assert_close(function(ours, at, x), step(theirs, at, x))
+        assert torch.equal(ours, theirs)
+        assert ours._version > version
+        assert ours.data_ptr() == address
+
+
+def test_an_index_out_of_range_raises() -> None:
+    function = compiled(lambda x, i: x[i] * 2)
+    x = torch.randn(4, 3)
+    torch.testing.assert_close(function(x, torch.tensor([1, -1])), x[torch.tensor([1, -1])] * 2)
+    with pytest.raises(IndexError, match="out of range"):
+        function(x, torch.tensor([1, 4]))
+
+
+def test_sizes_that_change() -> None:
+    function = compiled(_layer, dynamic=True)
+    for rows in (5, 1, 9, 2, 5):
+        given = torch.randn(rows, 16), torch.randn(32, 16), torch.randn(32)
+        torch.testing.assert_close(function(*given), _layer(*given))
+
+
+def test_random_and_custom_operators_stay_calls() -> None:
+    define("double_it(Tensor x) -> Tensor", lambda x: x * 2, torch.empty_like)
+
+    def noisy(x: Tensor) -> Tensor:
+        return ops.double_it(torch.nn.functional.dropout(x.exp(), 0.5, training=True) + 1).sin()
+
+    function = compiled(noisy)
+    x = torch.randn(100)
+    for seed in (1, 2):
+        torch.manual_seed(seed)
+        want = noisy(x)
+        torch.manual_seed(seed)
+        torch.testing.assert_close(function(x), want)
+    (code,) = torchair.explain(function).native
+    assert "custom_operators.double_it.default" in dict(code.left)
+
+
+def test_trains_like_eager() -> None:
+    torch.manual_seed(0)
+    ours = nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.LayerNorm(16), nn.Linear(16, 1))
+    theirs = copy.deepcopy(ours)
+    function = compiled(ours)
+    for _ in range(3):
+        x = torch.randn(4, 8)
+        for run, module in ((function, ours), (theirs, theirs)):
+            module.zero_grad()
+            run(x).square().sum().backward()
+        for a, b in zip(ours.parameters(), theirs.parameters(), strict=True):
+            torch.testing.assert_close(a.grad, b.grad, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("options", [{"force_eager": True}, {"clone_output": False}], ids=str)
+def test_other_options_beside_it(options: dict[str, Any]) -> None:
+    function = compiled(_layer, **options)
+    given = torch.randn(2, 16), torch.randn(32, 16), torch.randn(32)
+    for _ in range(3):
+        torch.testing.assert_close(function(*given), _layer(*given))
+    assert bool(torchair.explain(function).native) == ("force_eager" not in options)
+
+
+def test_every_call_can_be_verified() -> None:
+    function = compiled(_layer, verify_every=1)
+    for _ in range(3):
+        given = torch.randn(2, 16), torch.randn(32, 16), torch.randn(32)
+        torch.testing.assert_close(function(*given), _layer(*given))
