@@ -39,7 +39,7 @@ def test_operators_become_one_launch_and_agree_with_eager() -> None:
         torch.testing.assert_close(function(*given), _layer(*given))
     (code,) = torchair.explain(function).native
     assert (code.programs, code.left) == (1, ())
-    assert "native code:\n  graph_" in str(torchair.explain(function))
+    assert "native code: 1\n  graph_" in str(torchair.explain(function))
 
 
 def test_without_the_option_nothing_is_native() -> None:

@@ -256,9 +256,7 @@ class ExperimentalAclgraph(_Group):
 
     group_path: ClassVar[str] = "config.experimental_config.aclgraph"
 
-    _aclnn_static_shape_kernel: Setting[bool] = _capture(
-        Flag(), False, "The option static_kernel_compile of npugraph_ex."
-    )
+    _aclnn_static_shape_kernel: Setting[bool] = _capture(Flag(), False, "npugraph_ex's static_kernel_compile.")
     disable_static_kernel_compile_cache: Setting[bool] = _capture(
         Flag(), False, "The option of npugraph_ex of that name."
     )

@@ -129,9 +129,7 @@ class NpuGraphExConfig(OptionGroup):
         None,
         "Edits the FX graph in place after the built-in passes: fn(gm, example_inputs, config), result ignored.",
     )
-    static_kernel_compile: Setting[bool] = _option(
-        Flag(), False, "Compile operators to native programs inside the captured graph (CPU)."
-    )
+    static_kernel_compile: Setting[bool] = _option(Flag(), False, "Fused native code in the captured graph (CPU).")
     disable_static_kernel_compile_cache: Setting[bool] = _option(Flag(), False, "Compile those kernels anew each time.")
     super_kernel_optimize: Setting[bool] = _option(Flag(), False, "Merge captured kernels into super kernels.")
     super_kernel_optimize_options: Setting[dict[str, Any] | None] = _option(DictRule(), None, "Options of that merge.")
