@@ -10,6 +10,7 @@ from torch import fx
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from torchair import _torch_compat
+from torchair.engines.native import NativeExecutable
 from torchair.frontend.reinplace import reinplace
 from torchair.native import PartitionRecord, replace_regions
 
@@ -30,7 +31,8 @@ def traced(function: Callable[..., Any], arguments: Sequence[Any], *, mode: str 
     Args:
         mode: ``"fake"``, or ``"symbolic"`` for sizes that are symbols.
     """
-    table = dict(_torch_compat.inductor_decompositions())
+    decompositions = _torch_compat.inductor_decompositions()
+    table = {op: function for op, function in decompositions.items() if op not in NativeExecutable.whole}
     trace: Any = make_fx
     with torch.no_grad():
         gm: fx.GraphModule = trace(torch.func.functionalize(function), table, mode)(*arguments)

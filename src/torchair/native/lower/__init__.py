@@ -13,5 +13,15 @@ __all__ = ["Lowering", "load_lowerings", "lowering_of"]
 @functools.cache
 def load_lowerings() -> None:
     """Import the modules that register."""
-    for family in ("pointwise", "views", "creation", "reductions", "indexing", "joining", "products", "writes"):
+    for family in (
+        "pointwise",
+        "views",
+        "creation",
+        "reductions",
+        "indexing",
+        "joining",
+        "products",
+        "writes",
+        "pooling",
+    ):
         importlib.import_module(f"torchair.native.lower.{family}")
