@@ -215,7 +215,6 @@ DEFAULTS: Mapping[str, tuple[str, ...]] = {
         "inductor-freeze",
         "inductor-cpp",
         "inductor-both",
-        "openvino",
         "ge-native",
         "ge-inductor",
         "npugraph_ex",
