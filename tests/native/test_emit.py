@@ -96,10 +96,11 @@ def test_text_of_a_softmax() -> None:
       a8 += a8_part;
     }
     const float r2 = tair::cast<float>(static_cast<float>(a8));
+    const float v14 = 1.0f / r2;
 #pragma omp simd
     for (int64_t i13 = 0; i13 < 33; ++i13) {
-      const float v14 = kept3[i13] / r2;
-      out1[i4 * 33 + i13] = v14;
+      const float v15 = kept3[i13] * v14;
+      out1[i4 * 33 + i13] = v15;
     }
   }""",
     )

@@ -12,7 +12,7 @@ from torch import fx
 from torchair import _torch_compat
 from torchair._torch_compat import OpOverload
 from torchair.native.expressions import Expr
-from torchair.native.lower.registry import arguments, lowers
+from torchair.native.lower.registry import Lowering, arguments, lowers
 from torchair.native.region import LoopValue, Region, Unsupported, compute_dtype, sympy_shape
 
 __all__ = ["broadcast_element", "mixed", "number_expr", "pointwise"]
@@ -208,7 +208,40 @@ for _name, _packet in _COMPARISONS.items():
     lowers(*_overloads(_packet, "Tensor", "Scalar"))(_binary(_name, predicate=True))
 for _name, _packet in _REAL.items():
     lowers(_packet.default)(_binary(_name, real=True))
-lowers(*_overloads(aten.div, "Tensor", "Scalar"))(_binary("div", real=True))
+_div: Lowering = lowers(aten.div.Scalar)(_binary("div", real=True))
+
+
+@lowers(aten.div.Tensor)
+def _div_tensor(region: Region, node: fx.Node) -> LoopValue:
+    if not _is_softmax(node):
+        divided: LoopValue = _div(region, node)
+        return divided
+
+    def formula(a: Expr, b: Expr) -> Expr:
+        # One division a row. The sum is 1 at least, so that the reciprocal is a normal number.
+        builder = region.builder
+        return builder.op("mul", a, builder.op("div", builder.constant(1, b.dtype), b, dtype=b.dtype), dtype=a.dtype)
+
+    return pointwise(region, node, node.args[:2], formula)
+
+
+def _is_softmax(node: fx.Node) -> bool:
+    """Whether exponentials of what is at most 0 are divided by their sum."""
+    above, below = node.args[:2]
+    if not isinstance(above, fx.Node) or not isinstance(below, fx.Node):
+        return False
+    if below.target is not aten.sum.dim_IntList or below.args[0] is not above or above.target is not aten.exp.default:
+        return False
+    shifted: Any = above.args[0]
+    if not isinstance(shifted, fx.Node) or shifted.target is not aten.sub.Tensor or shifted.kwargs:
+        return False
+    given, largest = shifted.args[:2]
+    return (
+        isinstance(largest, fx.Node)
+        and largest.target is aten.amax.default
+        and largest.args[0] is given
+        and (tuple(largest.args[1:2]) == tuple(below.args[1:2]))
+    )
 
 
 @lowers(aten.div.Tensor_mode, aten.div.Scalar_mode)
