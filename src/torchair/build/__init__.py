@@ -4,6 +4,7 @@ from torchair.build.compiler import Compiler, find_compiler
 from torchair.build.diagnostics import Diagnostic, read_diagnostics
 from torchair.build.library import build_library, cache_root
 from torchair.build.ninja import FailedStep, NinjaRun, Step, find_ninja, run_ninja
+from torchair.build.progress_line import progress
 
 __all__ = [
     "Compiler",
@@ -15,6 +16,7 @@ __all__ = [
     "cache_root",
     "find_compiler",
     "find_ninja",
+    "progress",
     "read_diagnostics",
     "run_ninja",
 ]

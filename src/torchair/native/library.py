@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from torchair.build import build_library, cache_root
+from torchair.build import build_library, cache_root, progress
 from torchair.config import Environment
 from torchair.errors import BuildError, Rejection
 from torchair.native.emit import Kernel
@@ -54,7 +54,7 @@ def addresses(kernels: Sequence[Kernel]) -> list[int]:
         new = list(dict.fromkeys(k.body for k in kernels if k.body in comments))
         files = [_source(new[i : i + _PER_FILE], comments) for i in range(0, len(new), _PER_FILE)]
         if files:
-            with ThreadPoolExecutor(_WORKERS) as pool:
+            with progress(f"{len(new)} native functions"), ThreadPoolExecutor(_WORKERS) as pool:
                 for source, library in zip(files, pool.map(lambda s: _build(s, support), files), strict=True):
                     handle = _loaded(library)
                     _libraries.append(handle)

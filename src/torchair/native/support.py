@@ -19,7 +19,7 @@ from pathlib import Path
 import torch
 
 from torchair import _torch_compat
-from torchair.build import Compiler, build_library, find_compiler
+from torchair.build import Compiler, build_library, find_compiler, progress
 from torchair.config import Environment
 from torchair.errors import BuildError, Rejection
 from torchair.logs import get_logger
@@ -167,21 +167,22 @@ def _load() -> Support | Rejection:
         )
     headers = tuple(sorted((_FOLDER / "include" / "torchair_native").glob("*.h")))
     facts = (*_torch_compat.extension_facts(), *_cpu_facts())
-    library = build_library(
-        _NAME,
-        sorted((_FOLDER / "csrc").glob("*.cpp")),
-        compiler,
-        [
-            *common,
-            f"-Wl,-soname,{_NAME}.so",  # what generated libraries ask for; it is loaded before them
-            *_link_flags(torch_cpu),
-            # torch's library comes first; the compiler's own, of the same interface, is then not needed and left out.
-            *(() if openmp is None else ("-fopenmp", "-Wl,--as-needed", *_link_flags(openmp))),
-        ],
-        headers=headers,
-        facts=facts,
-        cache_home=environment.cache_home,
-    )
+    with progress("vector functions, once on this machine"):
+        library = build_library(
+            _NAME,
+            sorted((_FOLDER / "csrc").glob("*.cpp")),
+            compiler,
+            [
+                *common,
+                f"-Wl,-soname,{_NAME}.so",  # what generated libraries ask for; it is loaded before them
+                *_link_flags(torch_cpu),
+                # torch's library comes first; the compiler's own, of the same interface, is then left out.
+                *(() if openmp is None else ("-fopenmp", "-Wl,--as-needed", *_link_flags(openmp))),
+            ],
+            headers=headers,
+            facts=facts,
+            cache_home=environment.cache_home,
+        )
     handle = ctypes.CDLL(str(library), mode=ctypes.RTLD_GLOBAL)
     arguments = (ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
     handle.torchair_run_program.argtypes = arguments

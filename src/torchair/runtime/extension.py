@@ -10,7 +10,7 @@ from pathlib import Path
 from types import ModuleType
 
 from torchair import _torch_compat
-from torchair.build import Compiler, build_library, find_compiler
+from torchair.build import Compiler, build_library, find_compiler, progress
 from torchair.config import Environment
 from torchair.errors import BuildError, Rejection
 from torchair.logs import get_logger, logger
@@ -68,15 +68,16 @@ def _build(compiler: Compiler, flags: Sequence[str], cache_home: str | None) -> 
 def _load_library(compiler: Compiler, flags: Sequence[str], cache_home: str | None) -> ModuleType:
     facts = _torch_compat.extension_facts()
     folder = Path(__file__).parent
-    library = build_library(
-        _NAME,
-        [folder / "plan.cpp"],
-        compiler,
-        flags,
-        headers=sorted(folder.glob("*.h")),
-        facts=facts,
-        cache_home=cache_home,
-    )
+    with progress("the runtime, once on this machine"):
+        library = build_library(
+            _NAME,
+            [folder / "plan.cpp"],
+            compiler,
+            flags,
+            headers=sorted(folder.glob("*.h")),
+            facts=facts,
+            cache_home=cache_home,
+        )
     loader = importlib.machinery.ExtensionFileLoader(_NAME, str(library))
     spec = importlib.util.spec_from_file_location(_NAME, library, loader=loader)
     assert spec is not None
