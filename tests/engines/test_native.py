@@ -202,3 +202,14 @@ def test_another_process_needs_no_compiler() -> None:
     """
     for role in ("first", "second"):
         assert _in_new_process(code, ROLE=role).strip() == "1"
+
+
+def test_any_number_of_sizes_is_replayed() -> None:
+    """More than capture mode's limit of captures; none of them makes the graph run eagerly."""
+    compiled = torch.compile(_softmax_product, backend=backend("native"), fullgraph=True, dynamic=True)
+    for rows in range(2, 72):
+        x = torch.randn(rows, 5)
+        torch.testing.assert_close(compiled(x), _softmax_product(x), rtol=1e-4, atol=1e-5)
+    explanation = torchair.explain(compiled)
+    assert not explanation.fallbacks
+    assert not explanation.recompiles

@@ -568,6 +568,5 @@ def _python_call(node: fx.Node, arguments: Mapping[fx.Node, Any], several: bool)
 
 
 def _target(node: fx.Node) -> str:
-    return (
-        str(node.target) if isinstance(node.target, OpOverload) else getattr(node.target, "__name__", str(node.target))
-    )
+    name = None if isinstance(node.target, OpOverload) else getattr(node.target, "__name__", None)
+    return str(node.target) if name is None else str(name)

@@ -6,8 +6,10 @@ parts of the graph become native programs (``torchair.native``), and the whole i
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import itertools
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -94,7 +96,9 @@ class NativeExecutable(TracedExecutable):
             reinplace(gm, intermediates=True, inputs=True)
         gm, self.record = replace_regions(gm, limit=_process_limit(self._options))
         gm.recompile()
-        self.captured = CapturedGraph(next(_numbers), gm, self._options)
+        # A limit is for captures that cost much; these are bounded by the process, and the oldest one goes.
+        limits = dataclasses.replace(self._options.capture, capture_limit=sys.maxsize)
+        self.captured = CapturedGraph(next(_numbers), gm, dataclasses.replace(self._options, capture=limits))
         return self.captured, self.captured
 
     @property

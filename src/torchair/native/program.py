@@ -53,7 +53,7 @@ class BoundProgram:
     outputs: tuple[tuple[torch.dtype, tuple[int, ...], tuple[int, ...]], ...]
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class NativeProgram:
     """What replaces a region of an FX graph; called with the tensors and numbers that the region takes.
 
