@@ -22,7 +22,7 @@ import torchair
 from torchair.config import NpuGraphExConfig
 from torchair.pipeline.backends import Backend
 
-__all__ = ["CAPTURE", "ENTRIES", "Outcome", "backend", "dtypes_of", "entry_name", "run_entry"]
+__all__ = ["CAPTURE", "ENTRIES", "STATIC", "Outcome", "backend", "dtypes_of", "entry_name", "run_entry"]
 
 #: Entries by name (``"nn.functional.gelu"``, ``"std_mean.unbiased"``).
 ENTRIES: dict[str, OpInfo] = {}
@@ -38,6 +38,8 @@ for _op in op_db:
 
 #: What :func:`backend` calls capture mode.
 CAPTURE = "npugraph_ex"
+#: The same with native programs in captured graphs.
+STATIC = "npugraph_ex-static"
 
 _SECOND_CHOICES = (torch.bfloat16, torch.int64, torch.complex64, torch.bool, torch.float64, torch.float16, torch.int32)
 
@@ -66,9 +68,11 @@ class Outcome:
 
 
 def backend(engine: str = "reference", **experimental: Any) -> Backend:
-    """GE mode on one engine; ``"npugraph_ex"``: capture mode."""
-    if engine == CAPTURE:
-        return torchair.get_npu_backend(compiler_config=NpuGraphExConfig())
+    """GE mode on one engine; ``"npugraph_ex"``, ``"npugraph_ex-static"``: capture mode."""
+    if engine in (CAPTURE, STATIC):
+        capture = NpuGraphExConfig()
+        capture.static_kernel_compile = engine == STATIC
+        return torchair.get_npu_backend(compiler_config=capture)
     config = torchair.CompilerConfig()
     config.engine = engine
     for name, value in experimental.items():
@@ -92,7 +96,7 @@ def run_entry(
             calls = [(sample, _run(op, sample, op.op))]
         except Exception as e:  # noqa: BLE001 (any exception is an outcome)
             return Outcome("eager fails", _line(e), count)
-        if engine == CAPTURE:
+        if engine in (CAPTURE, STATIC):
             calls = [calls[0], _other_values(op, sample) or calls[0], calls[0]]
         problem = _compare(op, calls, backend(engine))
         if problem is not None:

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from tests.native.graphs import assert_close, copies, lowered
+from tests.native.graphs import assert_close, copies, lowered, native, traced
 from tests.native.random_graphs import random_case
 from torchair.capture import pools
 from torchair.capture.record import record as record_plan
@@ -228,3 +228,37 @@ def test_autograd_notices_that_a_saved_tensor_was_written() -> None:
         run(a)
         with pytest.raises(RuntimeError, match="modified by an inplace operation"):
             loss.backward()
+
+
+# --- tensors that are not what was promised ---
+
+
+def _adds(x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
+    x.add_(y)
+    return (torch.softmax(x * y, -1),)
+
+
+@pytest.mark.usefixtures("runtime")
+@pytest.mark.parametrize("promised", [(7, 1), (1, 5), (0, 1), (1, 0)], ids=str)
+def test_a_tensor_in_other_strides_than_promised_is_read_and_written_where_it_lies(promised: tuple[int, int]) -> None:
+    read = torch.randn(35).as_strided((5, 7), promised)
+    module, _ = native(traced(_adds, [torch.zeros(5, 7), read]), in_place=True)
+    made = Instance(record_plan(module, {}), new_arena())
+    for layout in ((7, 1), (1, 5), (14, 2)):
+        for run in (module, lambda *given: made.run(list(given))):
+            x, y = (torch.empty_strided((5, 7), layout).copy_(t) for t in (torch.randn(5, 7), read))
+            after = x.clone()
+            want = _adds(after, y)
+            torch.testing.assert_close(run(x, y), want, check_stride=False)
+            torch.testing.assert_close(x, after)
+
+
+@pytest.mark.usefixtures("runtime")
+def test_a_tensor_of_another_size_or_dtype_than_promised_is_an_error() -> None:
+    module, plan = _plan(_adds, torch.zeros(5, 7), torch.zeros(5, 7))
+    made = Instance(plan, new_arena())
+    for other in (torch.zeros(7), torch.zeros(5, 7, dtype=torch.float64)):
+        for run in (module, lambda *given: made.run(list(given))):
+            with pytest.raises(RuntimeError, match="promised"):
+                run(torch.zeros(5, 7), other)
+    made.run([torch.zeros(5, 7), torch.zeros(5, 7)])

@@ -43,6 +43,7 @@ def bound_launch(
         args=tuple(args),
         results=tuple(results),
         fresh=dict(zip(results, bound.outputs, strict=True)) if fresh else {},
+        given=dict(zip(args, bound.inputs, strict=False)),
         workspace=workspace,
         errors=bound.errors,
         messages=tuple(program.messages),

@@ -42,6 +42,7 @@ class BoundProgram:
         errors: Bytes at the beginning of the workspace that must be zero; after a run, an int64 for each stage that is
             not zero where an index was out of range.
         workspace: Bytes of the workspace.
+        inputs: Dtype, sizes and strides of each tensor argument.
         outputs: Dtype, sizes and strides of each output.
     """
 
@@ -50,6 +51,7 @@ class BoundProgram:
     sizes: Any
     errors: int
     workspace: int
+    inputs: tuple[tuple[torch.dtype, tuple[int, ...], tuple[int, ...]], ...]
     outputs: tuple[tuple[torch.dtype, tuple[int, ...], tuple[int, ...]], ...]
 
 
@@ -89,7 +91,8 @@ class NativeProgram:
         outputs = [torch.empty_strided(sizes, strides, dtype=dtype) for dtype, sizes, strides in bound.outputs]
         workspace = torch.zeros(bound.workspace + 64, dtype=torch.uint8)
         base = -(-workspace.data_ptr() // 64) * 64
-        given = [a.data_ptr() for a in arguments[: len(self.inputs)]]
+        tensors = [_placed(a, *spec) for a, spec in zip(arguments, bound.inputs, strict=False)]
+        given = [t.data_ptr() for t in tensors]
         made = [o.data_ptr() for o in outputs]
         bases = (given, made)
         table = [base + n if kind == 2 else bases[kind][n] for kind, n in bound.pointers]
@@ -103,6 +106,8 @@ class NativeProgram:
             torch.get_num_threads(),
         )
         for i in self.written:
+            if tensors[i] is not arguments[i]:
+                arguments[i].copy_(tensors[i])
             torch.autograd.graph.increment_version(arguments[i])
         self._raise_errors(workspace)
         return outputs
@@ -152,12 +157,12 @@ class NativeProgram:
             stages[i] = Stage(self._addresses[i], len(pointers), len(sizes), group.workers, int(group.barrier))
             pointers += [(2, 8 * i) if b.role == "errors" else positions[b] for b in kernel.pointers]
             sizes += [number(s) for s in kernel.sizes]
-        outputs = [
-            (o.buffer.dtype, tuple(number(n) for n in o.buffer.shape), tuple(number(n) for n in o.buffer.strides))
-            for o in self.outputs
-        ]
+        given, made = (
+            tuple((b.dtype, tuple(map(number, b.shape)), tuple(map(number, b.strides))) for b in buffers)
+            for buffers in (self.inputs, [o.buffer for o in self.outputs])
+        )
         table = (ctypes.c_int64 * max(len(sizes), 1))(*sizes)
-        return BoundProgram(stages, tuple(pointers), table, errors, errors + total, tuple(outputs))
+        return BoundProgram(stages, tuple(pointers), table, errors, errors + total, given, made)
 
     def _barrier_spans(self) -> list[tuple[int, int]]:
         """For each stage, the first and last stage that may run at the same time as it."""
@@ -174,6 +179,18 @@ class NativeProgram:
             if self.groups[i].barrier:
                 last = i - 1
         return list(zip(starts, ends, strict=True))
+
+
+def _placed(tensor: torch.Tensor, dtype: torch.dtype, sizes: Sequence[int], strides: Sequence[int]) -> torch.Tensor:
+    """The tensor in the strides that a program was compiled for; as ``runtime/native.h`` does it in a plan."""
+    if (tensor.dtype, tuple(tensor.shape)) != (dtype, sizes):
+        raise RuntimeError(f"a tensor is {tensor.dtype} {list(tensor.shape)}, promised was {dtype} {list(sizes)}")
+    pairs = zip(sizes, tensor.stride(), strides, strict=True)
+    if tensor.numel() == 0 or all(size == 1 or a == b for size, a, b in pairs):
+        return tensor
+    own = [1 if stride == 0 else size for size, stride in zip(sizes, strides, strict=True)]
+    first = tensor[tuple(slice(0, size) for size in own)]
+    return torch.empty_strided(own, strides, dtype=dtype).copy_(first)
 
 
 def compile_programs(programs: Sequence[NativeProgram]) -> None:

@@ -113,15 +113,18 @@ class PlanInstance {
     add(std::move(launch), release);
   }
 
-  // A native program. `pointers`: slot, byte, whether it is written; `fresh`: slot, dtype, sizes, strides.
+  // A native program. `pointers`: slot, byte, whether it is written; `fresh`, `given`: slot, dtype, sizes, strides.
   void add_native(uintptr_t runner, const std::string& stages, int64_t count, std::vector<int64_t> sizes,
                   const std::vector<std::tuple<uint32_t, int64_t, bool>>& pointers,
                   const std::vector<std::tuple<uint32_t, py::object, std::vector<int64_t>, std::vector<int64_t>>>& fresh,
+                  const std::vector<std::tuple<uint32_t, py::object, std::vector<int64_t>, std::vector<int64_t>>>& given,
                   uint32_t workspace, int64_t errors, std::vector<std::string> messages, const std::vector<int32_t>& results,
                   const std::vector<uint32_t>& release) {
     NativeRun run{reinterpret_cast<NativeRun::Runner>(runner), stages, count, std::move(sizes)};
     for (const auto& [slot, dtype, shape, strides] : fresh) run.fresh.push_back({slot, scalar_type(dtype), shape, strides});
     for (const auto& [slot, offset, written] : pointers) run.point(slot, offset, written);
+    for (const auto& [slot, dtype, shape, strides] : given)
+      if (!slots_.held.at(slot)) run.expect(slot, {scalar_type(dtype), shape, strides});
     run.finish(workspace, errors, std::move(messages), slots_, results);
     natives_.push_back(std::move(run));
     Launch launch;

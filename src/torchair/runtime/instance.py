@@ -165,6 +165,7 @@ def _native_core(extension: ModuleType, plan: Plan, arena: Any, static: Any) -> 
                 launch.sizes,
                 [(p.slot, p.offset, p.written) for p in launch.pointers],
                 [(slot, *spec) for slot, spec in launch.fresh.items()],
+                [(slot, *spec) for slot, spec in launch.given.items()],
                 launch.workspace,
                 launch.errors,
                 launch.messages,

@@ -143,6 +143,7 @@ class Native:
         args: Slots of its arguments.
         results: Slots of its results.
         fresh: Dtype, sizes and strides of the results that each run allocates, by slot; the others are held.
+        given: Dtype, sizes and strides that it was compiled for, by slot of an argument.
         workspace: Slot of its workspace.
         errors: Bytes at the beginning of the workspace where it reports; see ``messages``.
         messages: What each int64 there means when it is not zero.
@@ -156,6 +157,7 @@ class Native:
     args: tuple[int, ...]
     results: tuple[int, ...]
     fresh: Mapping[int, tuple[torch.dtype, tuple[int, ...], tuple[int, ...]]]
+    given: Mapping[int, tuple[torch.dtype, tuple[int, ...], tuple[int, ...]]]
     workspace: int
     errors: int
     messages: tuple[str, ...]
