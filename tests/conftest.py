@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 _IN_WORKER = "PYTEST_XDIST_WORKER" in os.environ
 if _IN_WORKER:
@@ -31,3 +32,15 @@ def _fresh_dynamo() -> Iterator[None]:
     yield
     if "torch._dynamo" in sys.modules:
         torch.compiler.reset()
+
+
+@pytest.fixture(scope="session")
+def support() -> Any:
+    """What native code is compiled with; tests that need it are skipped where there is no C++ compiler."""
+    from torchair.errors import Rejection
+    from torchair.native.support import load_support
+
+    loaded = load_support()
+    if isinstance(loaded, Rejection):
+        pytest.skip(loaded.reason)
+    return loaded

@@ -16,16 +16,9 @@ from torch import Tensor, nn
 import torchair
 from tests.conformance.op_db import backend
 from tests.engines.graphs import native
-from torchair.errors import ExecutionError, Rejection
-from torchair.native.support import load_support
+from torchair.errors import ExecutionError
 
-
-@pytest.fixture(autouse=True)
-def _compiler() -> None:
-    loaded = load_support()
-    if isinstance(loaded, Rejection):
-        pytest.skip(loaded.reason)
-    torch._dynamo.reset()
+pytestmark = pytest.mark.usefixtures("support")
 
 
 class _Network(nn.Module):

@@ -11,16 +11,8 @@ from torch import Tensor, nn
 
 import torchair
 from tests.conformance.op_db import backend
-from torchair.errors import Rejection
-from torchair.native.support import load_support
 
-
-@pytest.fixture(autouse=True)
-def _compiler() -> None:
-    loaded = load_support()
-    if isinstance(loaded, Rejection):
-        pytest.skip(loaded.reason)
-    torch._dynamo.reset()
+pytestmark = pytest.mark.usefixtures("support")
 
 
 class _Network(nn.Module):

@@ -1,4 +1,4 @@
-"""What tests of native code share: the support library, and a compiler for small sources that use it."""
+"""What tests of native code share: a compiler for small sources that use the support library."""
 
 from __future__ import annotations
 
@@ -8,16 +8,6 @@ from collections.abc import Callable
 import pytest
 
 from torchair.build import build_library
-from torchair.errors import Rejection
-from torchair.native.support import Support, load_support
-
-
-@pytest.fixture(scope="session")
-def support() -> Support:
-    loaded = load_support()
-    if isinstance(loaded, Rejection):
-        pytest.skip(loaded.reason)
-    return loaded
 
 
 @pytest.fixture(scope="session")

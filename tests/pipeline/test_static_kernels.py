@@ -11,15 +11,8 @@ from torch import Tensor, nn
 
 import torchair
 from tests.custom_operators import define, ops
-from torchair.errors import Rejection
-from torchair.native.support import load_support
 
-
-@pytest.fixture(autouse=True)
-def _compiler() -> None:
-    loaded = load_support()
-    if isinstance(loaded, Rejection):
-        pytest.skip(loaded.reason)
+pytestmark = pytest.mark.usefixtures("support")
 
 
 def compiled(function: Any, **options: Any) -> Any:

@@ -18,7 +18,7 @@ from torchair.config import Options
 from torchair.frontend import FxPassRecord, OptimizedFx, optimize_fx, run_capture_passes
 from torchair.frontend.reinplace import ReinplaceRecord, reinplace
 from torchair.logs import npugraph_ex_logger as logger
-from torchair.pipeline.static_kernels import compile_static_kernels
+from torchair.native import replace_regions
 
 __all__ = ["REINPLACE", "CapturedGraph", "capture_graph"]
 
@@ -60,7 +60,7 @@ def capture_graph(
     on_device = device_with_graphs(gm)
     native = None
     if options.capture.static_kernel_compile and on_device is None and not options.run_eagerly:
-        gm, native = compile_static_kernels(gm)
+        gm, native = replace_regions(gm)
     build: Callable[..., CapturedGraph] = DeviceSemanticsGraph if options.device_semantics else CapturedGraph
     if on_device is not None:
         build = functools.partial(CapturedDeviceGraph, module=on_device[0], device=on_device[1])

@@ -1,8 +1,8 @@
-"""``static_kernel_compile`` of capture mode: parts of the captured graph become native programs.
+"""``static_kernel_compile`` of capture mode: when it acts, and what AOTAutograd decomposes then.
 
-Operators without code stay what they are, launches of their eager kernels between the programs; random operators and
-custom ones always do. Where the option is set, AOTAutograd decomposes as Inductor does, since operators like ``gelu``
-fuse with their neighbors only in parts.
+Parts of the captured graph become native programs (``torchair.native``). Operators without code stay launches of their
+eager kernels between the programs; random operators and custom ones always do. Decompositions are Inductor's, since
+operators like ``gelu`` fuse with their neighbors only in parts.
 """
 
 from __future__ import annotations
@@ -21,10 +21,9 @@ from torchair.engines.native import NativeExecutable
 from torchair.errors import Rejection
 from torchair.frontend.mixed_norms import float32_normalizations
 from torchair.logs import npugraph_ex_logger as logger
-from torchair.native import PartitionRecord, replace_regions
 from torchair.native.support import load_support
 
-__all__ = ["compile_static_kernels", "static_kernel_decompositions", "wants_static_kernels"]
+__all__ = ["static_kernel_decompositions", "wants_static_kernels"]
 
 
 def wants_static_kernels(gm: fx.GraphModule, options: Options) -> bool:
@@ -51,14 +50,3 @@ def static_kernel_decompositions(custom: Mapping[Any, Callable[..., Any]]) -> di
         if op not in NativeExecutable.whole and torch.Tag.nondeterministic_seeded not in getattr(op, "tags", ())
     }
     return strict_indices(chosen) | float32_normalizations() | dict(custom)
-
-
-def compile_static_kernels(gm: fx.GraphModule) -> tuple[fx.GraphModule, PartitionRecord]:
-    """Compile what there is code for in a graph that is ready for capture.
-
-    Raises:
-        BuildError: A function does not compile.
-    """
-    made, record = replace_regions(gm)
-    made.recompile()
-    return made, record

@@ -45,7 +45,9 @@ def _max_pool(region: Region, node: fx.Node) -> tuple[LoopValue, LoopValue]:
         raise Unsupported(f"its windows have {math.prod(kernel)} elements")
     sizes = value.shape[-rank:]
     dtype = compute_dtype(value.dtype)
-    lowest: float | int | bool = -math.inf if dtype.is_floating_point else torch.iinfo(dtype).min
+    if dtype is torch.bool:
+        raise Unsupported("it has torch.bool")
+    lowest: float | int = -math.inf if dtype.is_floating_point else torch.iinfo(dtype).min
     outside = bool(given["ceil_mode"]) or any(padding)
 
     def chosen(index: Index, mask: Expr | None) -> tuple[Expr, Expr]:
