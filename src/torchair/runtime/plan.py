@@ -201,12 +201,19 @@ class Step:
         release: Slots that nobody reads after it.
         label: What errors and traces call it: operator and node.
         where: The user's source line; empty where it is not known.
+        lane: Which lane runs it.
+        after: Positions in ``Plan.steps`` of steps of other lanes that are finished before it starts: of each lane the
+            last one, and none that the others imply.
+        cores: How many workers it may use; 0: all.
     """
 
     launch: Launch
     release: tuple[int, ...]
     label: str
     where: str = ""
+    lane: int = 0
+    after: tuple[int, ...] = ()
+    cores: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,10 +230,15 @@ class Plan:
         held_views: Views of held slots; they run when an instance is made.
         kept_views: Views of inputs that rarely change; they run again when one of ``watched`` is another tensor.
         watched: Inputs that rarely change: parameters and buffers.
-        steps: The launches of a run, in order.
+        steps: The launches of a run, in program order, which is always a legal one. The steps of one lane run one after
+            the other, those of several lanes at the same time as far as ``Step.after`` lets them.
         outputs: Slots of the outputs.
         specs: Dtype, sizes and strides of the tensors in slots, where these are known: a launch whose arguments are as
             promised may run its kernel directly.
+        lanes: Label of each lane. The first one, of the default stream, runs in the thread of the caller, the others in
+            threads of their own.
+        unordered: Steps of two lanes, maker and user of a value, that are in order only because the recorder saw that
+            they have to be: what the user wrote does not say so.
     """
 
     slots: int
@@ -241,16 +253,27 @@ class Plan:
     steps: Sequence[Step]
     outputs: Sequence[int]
     specs: Mapping[int, tuple[torch.dtype, tuple[int, ...], tuple[int, ...]]] = field(default_factory=dict)
+    lanes: tuple[str, ...] = ("",)
+    unordered: tuple[tuple[int, int], ...] = ()
 
     def __str__(self) -> str:
         buffers = f"{len(self.buffers)} buffers in {self.arena_bytes} bytes"
         views = f"{len(self.held_views)} views made ahead, {len(self.kept_views)} kept"
         lines = [
             f"{self.inputs} inputs, {len(self.steps)} launches, {buffers}, {views}",
-            *(f"  {_shown(step)}" for step in self.steps),
+            *(f"  {self._lane(i, step)}{_shown(step)}" for i, step in enumerate(self.steps)),
             f"  return {', '.join(f'${slot}' for slot in self.outputs)}",
         ]
         return "\n".join(lines)
+
+    def _lane(self, position: int, step: Step) -> str:
+        """Where and when a step runs, in plans of several lanes."""
+        if len(self.lanes) == 1:
+            return ""
+        lane = self.lanes[step.lane] or "default"
+        after = f" after {', '.join(map(str, step.after))}" if step.after else ""
+        cores = f" on {step.cores} cores" if step.cores else ""
+        return f"{position} [{lane}{after}{cores}] "
 
 
 def _shown(step: Step) -> str:
