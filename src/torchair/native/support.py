@@ -52,11 +52,22 @@ class Stage(ctypes.Structure):
     ]
 
 
+class Times(ctypes.Structure):
+    """The seconds that runs took lately; ``tair::Times`` of program.h.
+
+    Attributes:
+        last: The seconds, as a ring.
+        count: How many runs there were.
+    """
+
+    _fields_ = [("last", ctypes.c_double * 5), ("count", ctypes.c_int64)]
+
+
 class Pace(ctypes.Structure):
     """What is known of the times of a program; ``tair::Pace`` of program.h. New ones are zero.
 
     Attributes:
-        parallel_mean, alone_mean: Seconds a run, lately: on all workers, on one.
+        all, one: Seconds a run, lately: on all workers, on one.
         alone_shortest: Seconds of the fastest run on one worker.
         next_trial, wait: When the other way is tried again; seconds between trials.
         runs: How many there were.
@@ -65,7 +76,8 @@ class Pace(ctypes.Structure):
     """
 
     _fields_ = [
-        *((name, ctypes.c_double) for name in ("parallel_mean", "alone_mean", "alone_shortest", "next_trial", "wait")),
+        *((name, Times) for name in ("all", "one")),
+        *((name, ctypes.c_double) for name in ("alone_shortest", "next_trial", "wait")),
         *((name, ctypes.c_int64) for name in ("runs", "trials", "alone")),
     ]
 

@@ -27,7 +27,7 @@ struct FreshResult {
 struct NativeRun {
   // What the runner learns of the times of a program: zero at first, and its own business.
   struct alignas(8) Pace {
-    char bytes[64] = {};
+    char bytes[144] = {};
   };
 
   // torchair_run_program_paced of native/include/torchair_native/program.h; stages are opaque here.

@@ -182,17 +182,32 @@ double now() {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-constexpr double memory = 0.25;          // weight of the newest run in a mean
 constexpr int64_t first_runs = 2;        // not counted: they find memory cold and start threads
-constexpr int64_t trial_runs = 4;        // how often the other way is tried
+constexpr int64_t trial_runs = 1 + tair::Times::kept;  // the first one finds threads that sleep; it is not counted either
 constexpr double hopeless = 4;           // a trial ends early when it takes this many times longer
 constexpr double shortest_break = 0.25;  // seconds until it is tried again; doubles each time, up to the longest
 constexpr double longest_break = 2;
 
+void add(tair::Times& times, double seconds) { times.last[times.count++ % tair::Times::kept] = seconds; }
+
+// A mean would do what the slowest run says, and any run may be slow: a thread slept, or its processor did something else.
+double median(const tair::Times& times) {
+  double sorted[tair::Times::kept];
+  const int64_t count = times.count < tair::Times::kept ? times.count : tair::Times::kept;
+  for (int64_t i = 0; i < count; ++i) {
+    int64_t place = i;
+    for (; place > 0 && sorted[place - 1] > times.last[i]; --place) {
+      sorted[place] = sorted[place - 1];
+    }
+    sorted[place] = times.last[i];
+  }
+  return count == 0 ? 0 : sorted[count / 2];
+}
+
 }  // namespace
 
-// One worker is tried once after the first runs; after that, only when parallel runs take longer than one ever did;
-// and parallel runs from time to time. So on a quiet machine all but one of the runs are parallel, if that is faster at all.
+// One worker is tried after the first runs; after that, only when parallel runs take longer than one ever did; and parallel runs from
+// time to time. So on a quiet machine all but a few of the runs are parallel, if that is faster at all.
 TAIR_EXPORT int64_t torchair_run_program_paced(const tair::Stage* stages, int64_t count, void* const* pointers, const int64_t* sizes,
                                                int64_t workers, tair::Pace* pace) {
   if (workers <= 1) {
@@ -205,27 +220,30 @@ TAIR_EXPORT int64_t torchair_run_program_paced(const tair::Stage* stages, int64_
   if (pace->runs++ < first_runs) {
     return ran;
   }
-  double& mean = alone ? pace->alone_mean : pace->parallel_mean;
-  mean = mean == 0 ? seconds : mean + memory * (seconds - mean);
+  tair::Times &usual = pace->alone ? pace->one : pace->all, &other = pace->alone ? pace->all : pace->one;
   if (alone && (pace->alone_shortest == 0 || seconds < pace->alone_shortest)) {
     pace->alone_shortest = seconds;
   }
-  const double usual_mean = pace->alone ? pace->alone_mean : pace->parallel_mean;
-  if (trial) {
-    --pace->trials;
-    if (mean > hopeless * usual_mean) {
-      pace->trials = 0;
+  if (!trial) {
+    add(usual, seconds);
+    if (end >= pace->next_trial && usual.count >= tair::Times::kept && (pace->alone || median(usual) > pace->alone_shortest)) {
+      pace->trials = trial_runs;
+      other.count = 0;  // what was measured of the other way is old
+      pace->alone_shortest *= pace->alone ? 1 : 1.1;  // sizes may have grown
     }
-    if (pace->trials == 0) {
-      const bool change = mean < usual_mean;
-      pace->alone = change ? !pace->alone : pace->alone;
-      pace->wait = change || pace->wait == 0 ? shortest_break : pace->wait * 2 < longest_break ? pace->wait * 2 : longest_break;
-      pace->next_trial = end + pace->wait;
-    }
-  } else if (end >= pace->next_trial && (pace->alone || pace->parallel_mean > pace->alone_shortest)) {
-    pace->trials = pace->alone_shortest == 0 ? 1 : trial_runs;
-    (pace->alone ? pace->parallel_mean : pace->alone_mean) = 0;  // what was measured of the other way is old
-    pace->alone_shortest *= pace->alone ? 1 : 1.1;               // sizes may have grown
+    return ran;
+  }
+  if (pace->trials-- < trial_runs) {
+    add(other, seconds);
+  }
+  if (other.count >= 2 && median(other) > hopeless * median(usual)) {
+    pace->trials = 0;
+  }
+  if (pace->trials == 0) {
+    const bool change = median(other) < median(usual);
+    pace->alone = change ? !pace->alone : pace->alone;
+    pace->wait = change || pace->wait == 0 ? shortest_break : pace->wait * 2 < longest_break ? pace->wait * 2 : longest_break;
+    pace->next_trial = end + pace->wait;
   }
   return ran;
 }

@@ -18,13 +18,22 @@ struct Stage {
   int32_t barrier;        // 1: every worker has finished what stands before this stage
 };
 
+// The seconds that runs took lately.
+struct Times {
+  static constexpr int64_t kept = 5;
+
+  double last[kept];
+  int64_t count;
+};
+
 // What is known of the times of a program; one for each, zero at first. See torchair_run_program_paced.
 struct Pace {
-  double parallel_mean, alone_mean, alone_shortest;  // seconds a run: lately on all workers, lately on one, ever on one
-  double next_trial, wait;                           // when the other way is tried again; seconds between trials
-  int64_t runs;                                      // how many there were
-  int64_t trials;                                    // runs of the current trial that are left
-  int64_t alone;                                     // whether runs are on one worker now
+  Times all, one;             // on all workers, on one
+  double alone_shortest;      // seconds of the fastest run on one worker
+  double next_trial, wait;    // when the other way is tried again; seconds between trials
+  int64_t runs;               // how many there were
+  int64_t trials;             // runs of the current trial that are left
+  int64_t alone;              // whether runs are on one worker now
 };
 
 struct Range {
