@@ -24,7 +24,7 @@ def traced(program: Any, *args: Tensor) -> list[str]:
 
     def compiler(gm: fx.GraphModule, inputs: Any) -> Any:
         gm.graph.eliminate_dead_code()
-        found.extend(str(node.target) for node in gm.graph.find_nodes(op="call_function"))
+        found.extend(str(node.target) for node in gm.graph.nodes if node.op == "call_function")
         return gm
 
     def backend(gm: fx.GraphModule, inputs: Any) -> Any:
