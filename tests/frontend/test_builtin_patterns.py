@@ -121,8 +121,17 @@ def _on_streams(x1: Tensor, x2: Tensor, g: Tensor, s: Tensor) -> Any:
     return q, scale
 
 
+def _around_a_token(x1: Tensor, x2: Tensor, g: Tensor, s: Tensor) -> Any:
+    y, _, _ = npu.npu_add_rms_norm(x1, x2, g)
+    token = torch.ops.air.record()
+    q, scale = npu.npu_dynamic_quant(y, smooth_scales=s)
+    torch.ops.air.wait([token])
+    return q, scale
+
+
 def test_near_misses() -> None:
-    import torchair.torchops.scopes  # noqa: F401
+    import torchair.torchops.scopes
+    import torchair.torchops.streams  # noqa: F401
 
     args = (X1, X2, G, S)
     plain = ["npu_add_rms_norm", "npu_dynamic_quant"]
@@ -130,6 +139,9 @@ def test_near_misses() -> None:
     with logged("torchair.frontend.pattern_fusion") as messages:
         assert fused(_on_streams, *args) == plain
     assert any("on the streams" in m for m in messages)
+    with logged("torchair.frontend.pattern_fusion") as messages:
+        assert fused(_around_a_token, *args) == plain
+    assert any("record stands between" in m for m in messages)
     assert fused(_smooth(True), *args, options=Options(pattern_fusion_pass=False)) == plain
     double = _cast(True, False, lambda y: y.double())
     assert fused(double, *args) == ["npu_add_rms_norm"]

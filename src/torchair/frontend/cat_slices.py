@@ -17,6 +17,7 @@ from torchair._torch_compat import OpOverload
 from torchair.frontend.aliasing import readers_of_position, storages, tensors
 from torchair.frontend.fx_pass import FxPass
 from torchair.frontend.new_nodes import call
+from torchair.frontend.streams import set_stream, stream_of
 from torchair.logs import npugraph_ex_logger
 
 __all__ = ["RemoveCatOps"]
@@ -230,6 +231,7 @@ def _rewrite(cat: fx.Node, first: fx.Node, layout: _Layout) -> None:
             buffer = call(graph, _aten.empty.memory_format, (shape,), like, cat)
         else:
             buffer = call(graph, _aten.empty_strided.default, (shape, layout.strides), like, cat)
+        set_stream(buffer, stream_of(first))
     for node, start, end in zip(list(_operands(cat)), ends[:-1], ends[1:], strict=True):
         with graph.inserting_before(node):
             place = call(graph, _aten.slice.Tensor, (buffer, 0, start, end), {}, node)

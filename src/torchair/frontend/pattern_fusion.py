@@ -21,6 +21,7 @@ from torchair.frontend.fx_pass import FxPass
 from torchair.frontend.noop_ops import RemoveNoopOps
 from torchair.frontend.replacement import Replacement, returned, trace_arguments
 from torchair.frontend.scope_pairs import stream_labels
+from torchair.frontend.streams import orders_streams
 from torchair.logs import get_logger
 
 __all__ = ["FusePatterns"]
@@ -118,9 +119,12 @@ class _Matcher:
         return gm
 
     def _check(self, rule: Replacement, match: Any) -> bool:
-        labels = self._labels.of(match.nodes)
+        labels, marker = self._labels.of(match.nodes), self._labels.between(match.nodes)
         if len(labels) > 1:
             _log.debug("%s does not replace %s: they are on the streams %s", rule.name, match.nodes, sorted(labels))
+            return False
+        if marker is not None:
+            _log.debug("%s does not replace %s: %s stands between them", rule.name, match.nodes, marker)
             return False
         if rule.pattern is None and any(_says_more(p, n) for p, n in match.ctx.pattern_to_node.items()):
             return False
@@ -141,13 +145,23 @@ class _Labels:
     def __init__(self) -> None:
         self._seen: set[fx.Node] = set()
         self._labels: dict[fx.Node, str] = {}
+        self._places: dict[fx.Node, int] = {}
+        self._markers: list[tuple[int, fx.Node]] = []
 
     def of(self, nodes: Sequence[fx.Node]) -> set[str]:
         """The labels of some nodes of one graph, the empty one for none."""
         if not self._seen.issuperset(nodes):
-            self._seen = set(nodes[0].graph.nodes)
+            everything = list(nodes[0].graph.nodes)
+            self._seen = set(everything)
             self._labels = stream_labels(nodes[0].graph)
+            self._places = {node: i for i, node in enumerate(everything)}
+            self._markers = [(i, node) for i, node in enumerate(everything) if orders_streams(node)]
         return {self._labels.get(node, "") for node in nodes}
+
+    def between(self, nodes: Sequence[fx.Node]) -> fx.Node | None:
+        """What orders streams, and stands between some nodes that :meth:`of` knows."""
+        places = [self._places[node] for node in nodes]
+        return next((node for at, node in self._markers if min(places) < at < max(places)), None)
 
 
 def _says_more(pattern: Any, node: Any) -> bool:

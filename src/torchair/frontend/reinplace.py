@@ -27,6 +27,7 @@ from torch import fx
 from torchair import _torch_compat
 from torchair._torch_compat import OpOverload
 from torchair.frontend.fake_values import OldValues
+from torchair.frontend.new_nodes import inherit
 from torchair.frontend.reinplace_memory import Memory, Write, fake, known_equal, same_elements, storage_of
 from torchair.frontend.reinplace_operators import copies_much, in_place_overload, scattered_view
 from torchair.frontend.reinplace_wrapped import Emitter, Wrapper
@@ -149,19 +150,19 @@ class _Reinplacing:
         """Let PyTorch replace wrappers; the fake values that it computes are those of the graph before."""
         before = OldValues.of(self.gm.graph)
         _torch_compat.decompose_auto_functionalized(self.gm, wrappers, self.memory.fake_mode)
-        lines: dict[fx.Node | None, Any] = {}
+        origins: dict[fx.Node | None, fx.Node] = {}
         last = None
         for node in before.calls:
             last = node if self.memory.knows(node) and node not in wrappers else last
             if node in wrappers:
-                lines.setdefault(last, node.meta.get("stack_trace"))
+                origins.setdefault(last, node)
         for node in self.gm.graph.nodes:
             if node in before.calls:
                 last = node
                 continue
             node.meta.pop("val", None)
-            if lines.get(last) is not None:
-                node.meta.setdefault("stack_trace", lines[last])
+            if last in origins:
+                inherit(node, origins[last])
         before.renew(self.gm)
 
     def _follow(self, update: fx.Node) -> None:

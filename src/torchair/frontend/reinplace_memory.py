@@ -19,6 +19,8 @@ from torch import fx
 from torchair import _torch_compat
 from torchair._torch_compat import OpOverload
 from torchair.frontend.reinplace_operators import SCATTERS, is_pointwise, reads_only_type, scattered_view
+from torchair.frontend.stream_order import StreamOrder
+from torchair.frontend.streams import is_wait, stream_of
 
 __all__ = ["Memory", "Write", "fake", "is_dense", "known_equal", "same_elements", "same_type", "storage_of"]
 
@@ -157,6 +159,8 @@ class Memory:
     _untouchable: dict[int, str] = field(default_factory=dict)
     _strided: set[int] = field(default_factory=set)
     _counted: set[int] = field(default_factory=set)
+    _streams: StreamOrder | None = None
+    _readers_of: dict[int, list[fx.Node]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         nodes = list(self.gm.graph.nodes)
@@ -166,6 +170,13 @@ class Memory:
             self._take_in(node)
         for node in nodes:
             self._reads[node] = deque(sorted(self._readers(node), key=lambda read: read[0]))
+        self._streams = StreamOrder.of(self.gm.graph)
+        if self._streams is not None:
+            for node in nodes:
+                for storage in _storages(node):
+                    self._readers_of.setdefault(storage, []).extend(
+                        [node, *(user for _, user in self._reads[node] if not is_wait(user))]
+                    )
 
     # --- facts ---
 
@@ -282,6 +293,8 @@ class Memory:
                 return refused
         elif not self.intermediates:
             return "inplace_pass=False"
+        if self._streams is not None and (read := self._unordered_read(write, storage, self._streams)):
+            return read
         if read := self._late_read(storage, write, renewed, None if update is None else self.position(update)):
             return read
         return "" if update is None else self._why_not_updated(write, renewed, update)
@@ -327,6 +340,16 @@ class Memory:
         for member, reader in late:
             if putting_back.get(reader) is not member:
                 return f"the value before the write is read later, by %{reader.name}"
+        return ""
+
+    def _unordered_read(self, write: Write, storage: int, order: StreamOrder) -> str:
+        """Who may not be done with the old value, on another stream, when it would be overwritten."""
+        position = self.position(write.node)
+        for reader in self._readers_of.get(storage, ()):
+            earlier = self._order.get(reader, position) < position
+            if earlier and stream_of(reader) != stream_of(write.node) and not order.before(reader, write.node):
+                stream = stream_of(reader) or "default"
+                return f"%{reader.name} uses it on the stream {stream!r}, and nothing orders the two"
         return ""
 
     def _putting_back(self, storage: int, renewed: dict[fx.Node, Any]) -> dict[fx.Node, fx.Node]:
@@ -436,6 +459,8 @@ class Memory:
             members[node] = None
         for storage in old - {None}:
             self._members.pop(storage, None)  # type: ignore[arg-type]
+            if readers := self._readers_of.pop(storage, None):  # type: ignore[arg-type]
+                self._readers_of.setdefault(_storage(write.written), []).extend(readers)
             for kind in (self._strided, self._counted):
                 if storage in kind:
                     kind.add(_storage(write.written))

@@ -11,12 +11,18 @@ from torchair._torch_compat import OpOverload
 from torchair.errors import ScopeError
 from torchair.frontend.source_lines import source_line
 
-__all__ = ["check_scopes", "stream_labels"]
+__all__ = ["ENTER", "EXIT", "check_scopes", "stream_labels"]
 
-_ENTER = ("air::scope_enter", "npugraph_ex::scope_enter")
-_EXIT = ("air::scope_exit", "npugraph_ex::scope_exit")
+ENTER = ("air::scope_enter", "npugraph_ex::scope_enter")
+EXIT = ("air::scope_exit", "npugraph_ex::scope_exit")
 _BEGIN, _END = "super_kernel_scope_begin", "super_kernel_scope_end"
 _STREAM = "_user_stream_label"
+
+#: What an inner scope of the same name must not say otherwise: key of the name -> keys of the options.
+_OPTIONS = {
+    _STREAM: ("_user_stream_priority", "_enable_inner_parallel"),
+    "_super_kernel_scope": ("_super_kernel_options",),
+}
 
 
 def check_scopes(graph: fx.Graph) -> None:
@@ -25,16 +31,19 @@ def check_scopes(graph: fx.Graph) -> None:
     ``scope_exit`` closes the scope that was opened last. Ranges for super kernels are paired by name, in any order.
 
     Raises:
-        ScopeError: Names the markers without a partner.
+        ScopeError: Names the markers without a partner, or two of which one lies in the other, for the same stream or
+            super kernel with other options.
     """
     opened: list[fx.Node] = []
     ranges: dict[Any, list[fx.Node]] = {}
     lonely: list[tuple[fx.Node, str]] = []
     for node in graph.nodes:
         marker = _marker(node)
-        if marker in _ENTER:
+        if marker in ENTER:
+            for outer in opened:
+                _refuse_contradiction(outer, node)
             opened.append(node)
-        elif marker in _EXIT:
+        elif marker in EXIT:
             if opened:
                 opened.pop()
             else:
@@ -61,17 +70,36 @@ def check_scopes(graph: fx.Graph) -> None:
         )
 
 
+def _refuse_contradiction(outer: fx.Node, inner: fx.Node) -> None:
+    """Refuse a scope inside another one of the same name with other options."""
+    before, after = (dict(zip(*n.args[:2], strict=False)) for n in (outer, inner))
+    for name, options in _OPTIONS.items():
+        if not after.get(name) or before.get(name) != after[name]:
+            continue
+        differing = [key for key in options if key in before and key in after and before[key] != after[key]]
+        if differing:
+            raise ScopeError(
+                "A scope contradicts the one around it",
+                why=[
+                    f"both have {name}={after[name]!r}",
+                    *(f"{key}: {before[key]!r} outside, {after[key]!r} inside" for key in differing),
+                ],
+                fix="Give both the same options, or the inner one another name.",
+                where=[line for line in dict.fromkeys(map(source_line, (outer, inner))) if line],
+            )
+
+
 def stream_labels(graph: fx.Graph) -> dict[fx.Node, str]:
     """The stream label of each node inside a scope that has one; the innermost counts."""
     labels: dict[fx.Node, str] = {}
     stack: list[str] = []
     for node in graph.nodes:
         marker = _marker(node)
-        if marker in _ENTER:
+        if marker in ENTER:
             keys, values = node.args[:2]
             own = dict(zip(keys, values, strict=False))
             stack.append(str(own.get(_STREAM, stack[-1] if stack else "")))
-        elif marker in _EXIT and stack:
+        elif marker in EXIT and stack:
             stack.pop()
         elif stack and stack[-1]:
             labels[node] = stack[-1]

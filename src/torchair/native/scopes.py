@@ -10,13 +10,13 @@ from torch import fx
 from torchair.config import CoreCounts, core_counts, core_limit
 from torchair.config.texts import SuperKernelOptions, parse_super_kernel_options
 from torchair.errors import ConfigValueError
+from torchair.frontend.streams import SCOPE
 from torchair.logs import get_logger
 from torchair.native.schedule import Group
 
 __all__ = ["SCOPE_KEYS", "Mark", "launch_limit", "least_limit", "limit_workers", "mark", "mark_of"]
 
 _log = get_logger(__name__)
-_META = "torchair_scope"
 
 #: Attributes of IR nodes that the native engine acts on.
 SCOPE_KEYS = frozenset({"_super_kernel_scope", "_super_kernel_options", "_op_aicore_num", "_op_vectorcore_num"})
@@ -55,12 +55,12 @@ def mark(made: Iterable[fx.Node], node: str, attributes: Mapping[str, str | bool
         options = parse_super_kernel_options(text, f"options of super_kernel({kernel!r})")
     found = Mark(node, kernel, options, core_limit(attributes))
     for fx_node in made:
-        fx_node.meta[_META] = found
+        fx_node.meta[SCOPE] = found
 
 
 def mark_of(node: fx.Node) -> Mark | None:
     """What is known of an FX node; None outside of scopes."""
-    found = node.meta.get(_META)
+    found = node.meta.get(SCOPE)
     return found if isinstance(found, Mark) else None
 
 

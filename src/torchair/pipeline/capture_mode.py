@@ -17,8 +17,10 @@ from torchair.capture.life_cycle import CapturedGraph
 from torchair.config import Options
 from torchair.frontend import FxPassRecord, OptimizedFx, optimize_fx, run_capture_passes
 from torchair.frontend.reinplace import ReinplaceRecord, reinplace
+from torchair.frontend.stream_scopes import resolve_streams
 from torchair.logs import npugraph_ex_logger as logger
 from torchair.native import replace_regions
+from torchair.native.scopes import mark
 
 __all__ = ["REINPLACE", "CapturedGraph", "capture_graph"]
 
@@ -51,6 +53,7 @@ def capture_graph(
     logger.info("compiler inputs: %s", inputs)
     logger.info("graph: %s", gm.graph)
     optimized = optimize_fx(gm, inputs, config, options, mode="capture", decompositions=decompositions)
+    _resolve_streams(optimized.gm)
     optimized = run_capture_passes(optimized, options)
     gm = optimized.gm
     gm.graph.eliminate_dead_code()
@@ -75,6 +78,18 @@ def capture_graph(
         reinplaced=reinplaced,
         native=native,
     )
+
+
+def _resolve_streams(gm: fx.GraphModule) -> None:
+    """Turn markers of scopes and events into what the recorder reads."""
+    logger.debug("before streams and events are resolved, graph is %s", gm.graph)
+    with _torch_compat.no_dispatch_modes():
+        streams = resolve_streams(gm)
+    for node, limit in streams.limits.items():
+        mark([node], node.name, limit)
+    logger.debug("after streams and events are resolved, graph is %s", gm.graph)
+    if streams.labels:
+        logger.info("streams of the graph: %s", ", ".join(map(repr, streams.labels)))
 
 
 def _reinplace(optimized: OptimizedFx, options: Options, phase: str) -> tuple[FxPassRecord, ReinplaceRecord]:
