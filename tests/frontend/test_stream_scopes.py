@@ -290,7 +290,9 @@ def test_operands_of_a_concatenation_keep_their_streams() -> None:
         return torch.cat([y, z]) * 2
 
     graph, _ = resolved(program)
-    RemoveCatOps().run(graph.owning_module)
+    module = graph.owning_module
+    assert module is not None
+    RemoveCatOps().run(module)
     assert lines(graph) == [
         "a: empty.memory_format",
         "a: slice.Tensor",
