@@ -17,7 +17,7 @@ from torchair.frontend.reinplace import reinplace
 from torchair.frontend.scope_pairs import check_scopes
 from torchair.frontend.stream_order import StreamOrder
 from torchair.frontend.stream_scopes import DEFAULT_STREAM, ResolvedStreams, resolve_streams
-from torchair.frontend.streams import stream_of
+from torchair.streams import stream_of
 
 #: Tests pass what annotations forbid.
 ops: Any = torchair.ops

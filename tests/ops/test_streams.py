@@ -11,7 +11,7 @@ from torch import Tensor, fx
 import torchair
 from torchair import _torch_compat
 from torchair.errors import ArgumentError, ArgumentTypeError
-from torchair.frontend.streams import STREAM, is_record, is_wait, set_stream, stream_of
+from torchair.streams import STREAM, is_record, is_wait, set_stream, stream_of
 
 #: Tests pass what annotations forbid.
 ops: Any = torchair.ops

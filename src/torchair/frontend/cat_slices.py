@@ -17,8 +17,8 @@ from torchair._torch_compat import OpOverload
 from torchair.frontend.aliasing import readers_of_position, storages, tensors
 from torchair.frontend.fx_pass import FxPass
 from torchair.frontend.new_nodes import call
-from torchair.frontend.streams import set_stream, stream_of
 from torchair.logs import npugraph_ex_logger
+from torchair.streams import set_stream, stream_of
 
 __all__ = ["RemoveCatOps"]
 

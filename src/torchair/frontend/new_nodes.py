@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import fx
 
-from torchair.frontend.streams import SCOPE, STREAM
+from torchair.streams import SCOPE, STREAM
 
 __all__ = ["call", "inherit"]
 

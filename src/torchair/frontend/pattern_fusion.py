@@ -21,8 +21,8 @@ from torchair.frontend.fx_pass import FxPass
 from torchair.frontend.noop_ops import RemoveNoopOps
 from torchair.frontend.replacement import Replacement, returned, trace_arguments
 from torchair.frontend.scope_pairs import stream_labels
-from torchair.frontend.streams import orders_streams
 from torchair.logs import get_logger
+from torchair.streams import orders_streams
 
 __all__ = ["FusePatterns"]
 

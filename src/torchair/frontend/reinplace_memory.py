@@ -20,7 +20,7 @@ from torchair import _torch_compat
 from torchair._torch_compat import OpOverload
 from torchair.frontend.reinplace_operators import SCATTERS, is_pointwise, reads_only_type, scattered_view
 from torchair.frontend.stream_order import StreamOrder
-from torchair.frontend.streams import is_wait, stream_of
+from torchair.streams import is_wait, stream_of
 
 __all__ = ["Memory", "Write", "fake", "is_dense", "known_equal", "same_elements", "same_type", "storage_of"]
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from torch import fx
 
-from torchair.frontend.streams import is_record, is_wait, stream_of
+from torchair.streams import is_record, is_wait, stream_of
 
 __all__ = ["StreamOrder"]
 

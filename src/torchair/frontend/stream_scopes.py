@@ -1,7 +1,7 @@
 """From scope markers and events in an FX graph to labels, tokens and waits (specification, F-40, F-41 and F-80).
 
 Before, the graph has ``scope_enter`` and ``scope_exit``, events with tags, and calls about streams by their number.
-Afterwards each node has its label (:mod:`torchair.frontend.streams`), and order beyond data is ``record`` and ``wait``.
+Afterwards each node has its label (:mod:`torchair.streams`), and order beyond data is ``record`` and ``wait``.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from torchair.config import core_limit
 from torchair.errors import ArgumentError
 from torchair.frontend.scope_pairs import ENTER, EXIT
 from torchair.frontend.source_lines import source_line
-from torchair.frontend.streams import DEFAULT, is_record, set_stream, stream_of
 from torchair.logs import get_logger
+from torchair.streams import DEFAULT, is_record, set_stream, stream_of
 from torchair.torchops.streams import (
     check_tag,
     known_tags,

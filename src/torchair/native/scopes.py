@@ -10,9 +10,9 @@ from torch import fx
 from torchair.config import CoreCounts, core_counts, core_limit
 from torchair.config.texts import SuperKernelOptions, parse_super_kernel_options
 from torchair.errors import ConfigValueError
-from torchair.frontend.streams import SCOPE
 from torchair.logs import get_logger
 from torchair.native.schedule import Group
+from torchair.streams import SCOPE
 
 __all__ = ["SCOPE_KEYS", "Mark", "launch_limit", "least_limit", "limit_workers", "mark", "mark_of"]
 
