@@ -31,9 +31,9 @@ _NONZERO = """graph g(%x: float32[5]):
 def _fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Nothing was chosen and nothing was said before."""
     monkeypatch.setattr(logs, "_said", set())
-    select._automatic.cache_clear()
+    select._has_compiler.cache_clear()
     yield
-    select._automatic.cache_clear()
+    select._has_compiler.cache_clear()
 
 
 @pytest.fixture
@@ -66,9 +66,18 @@ def test_an_unknown_name() -> None:
     )
 
 
-def test_auto_is_inductor_where_a_compiler_exists(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_auto_where_a_compiler_exists(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "which", lambda name: "/usr/bin/clang++" if name == "clang++" else None)
-    assert select_engine("auto").name == "inductor"
+    assert select_engine("auto").name == "native"
+    assert select_engine("auto", "cuda").name == "inductor"
+
+
+def test_auto_looks_at_the_devices_of_all_tensors() -> None:
+    graph = read(_ADD)
+    inputs = [torch.ones(2), torch.ones(2, device="meta")]
+    # Nothing runs on "meta"; what matters is which engine is asked.
+    assert compile_on("auto", graph, OPTIONS, inputs)[1] == "inductor"
+    assert compile_on("auto", graph, OPTIONS, inputs[:1])[1] == "native"
 
 
 def test_auto_is_reference_elsewhere_and_says_so_once(monkeypatch: pytest.MonkeyPatch, warnings: list[str]) -> None:
@@ -80,7 +89,7 @@ def test_auto_is_reference_elsewhere_and_says_so_once(monkeypatch: pytest.Monkey
     assert select_engine("inductor").name == "inductor", "an engine that is asked for by name is not replaced"
 
 
-def test_auto_leaves_a_graph_that_inductor_cannot_take_to_reference(warnings: list[str]) -> None:
+def test_auto_leaves_a_graph_that_cannot_be_compiled_to_reference(warnings: list[str]) -> None:
     graph = read(_NONZERO)
     x = torch.tensor([0.0, 1.0, 0.0, 2.0, 3.0])
     for _ in range(2):
@@ -89,7 +98,7 @@ def test_auto_leaves_a_graph_that_inductor_cannot_take_to_reference(warnings: li
         assert executable(x)[0].tolist() == [[1], [3], [4]]
     (text,) = warnings
     assert text == (
-        "A graph runs on the reference engine, which is slow: inductor cannot take it, since the size of a result of "
+        "A graph runs on the reference engine, which is slow: native cannot take it, since the size of a result of "
         "aten::nonzero.default (node torch_call, FX node -) is known only when it has run. Choose config.engine = "
         '"reference" to say that this is wanted.'
     )
@@ -114,9 +123,9 @@ def test_an_engine_by_name_compiles_or_fails() -> None:
     graph = read(_ADD)
     for name in ("reference", "inductor", "auto"):
         executable, engine = compile_on(name, graph, OPTIONS)
-        assert engine == ("inductor" if name == "auto" else name)
+        assert engine == ("native" if name == "auto" else name)
         assert executable(torch.ones(2))[0].tolist() == [2, 2]
-        assert isinstance(executable, BoxedExecutable) == (engine == "inductor")
+        assert isinstance(executable, BoxedExecutable) == (engine != "reference")
         executable.close()
 
 

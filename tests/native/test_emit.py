@@ -14,7 +14,7 @@ import torch
 from expecttest import assert_expected_inline
 from torch import Tensor
 
-from tests.native.graphs import lowered, native, traced
+from tests.native.graphs import check, lowered, native, traced
 from torchair.native.emit import Kernel
 from torchair.native.library import _source
 from torchair.native.support import Support
@@ -225,3 +225,95 @@ def test_no_header_of_torch_is_included(support: Support, tmp_path: Path) -> Non
     assert not [f for f in files if "Python.h" in f]
     assert "throw" not in text
     assert "new " not in "".join(k.body for k in kernels)
+
+
+def test_text_of_a_sum_in_streams() -> None:
+    assert_expected_inline(
+        _text(lambda x: (x.sum(1),), torch.randn(3, 600)),
+        """\
+// sum_1: float32[3] = aten.sum.dim_IntList(x_1, [1])
+  const float* in0 = static_cast<const float*>(p[0]);
+  float* out1 = static_cast<float*>(p[1]);
+  const tair::Range mine = tair::share(3, worker, workers);
+  for (int64_t row = mine.begin; row < mine.end; ++row) {
+    const int64_t i2 = row;
+    double a3 = 0.0f;
+    {
+      float a3_part = 0.0f, a3_part1 = 0.0f, a3_part2 = 0.0f, a3_part3 = 0.0f;
+#pragma omp simd reduction(+:a3_part, a3_part1, a3_part2, a3_part3)
+      for (int64_t i6 = 0; i6 < 128; ++i6) {
+        {
+          const int64_t i4 = i6;
+          const float v5 = in0[i2 * 600 + i4];
+          a3_part += v5;
+        }
+        {
+          const int64_t i4 = 128 + i6;
+          const float v5 = in0[i2 * 600 + i4];
+          a3_part1 += v5;
+        }
+        {
+          const int64_t i4 = 256 + i6;
+          const float v5 = in0[i2 * 600 + i4];
+          a3_part2 += v5;
+        }
+        {
+          const int64_t i4 = 384 + i6;
+          const float v5 = in0[i2 * 600 + i4];
+          a3_part3 += v5;
+        }
+      }
+#pragma omp simd reduction(+:a3_part)
+      for (int64_t i4 = 512; i4 < 600; ++i4) {
+        const float v5 = in0[i2 * 600 + i4];
+        a3_part += v5;
+      }
+      a3 += a3_part;
+      a3 += a3_part1;
+      a3 += a3_part2;
+      a3 += a3_part3;
+    }
+    const float r1 = tair::cast<float>(static_cast<float>(a3));
+    out1[i2] = r1;
+  }""",
+    )
+
+
+def test_text_of_a_sum_in_streams_of_a_block() -> None:
+    text = _text(lambda x: (x.amax(1),), torch.randn(3, 2100))
+    assert "for (int64_t begin = 0; begin < 2100; begin += 1024)" in text
+    assert "/ 256 * 64;" in text, "the last block is shorter"
+
+
+_REDUCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "sum": lambda x: x.sum(1),
+    "amax": lambda x: x.amax(1),
+    "prod": lambda x: (x * 0.01 + 1).prod(1),
+    "var": lambda x: x.var(1, correction=0),
+    "any": lambda x: (x > 2.5).any(1),
+    "int": lambda x: x.to(torch.int32).sum(1),
+}
+
+
+def test_reductions_in_streams() -> None:
+    lengths = (1, 63, 255, 256, 257, 300, 511, 1023, 1024, 1025, 1280, 2048, 2100, 5000)
+
+    def program(*xs: Tensor) -> list[Tensor]:
+        return [function(x) for x in xs for function in _REDUCTIONS.values()]
+
+    check(program, *(torch.randn(3, n) for n in lengths))
+
+
+def test_nan_in_every_stream() -> None:
+    rows = torch.randn(7, 600)
+    places = [0, 100, 300, 511, 512, 599]
+    rows[range(6), places] = torch.nan
+    check(lambda x: (x.amax(1), x.amin(1), x.sum(1)), rows)
+
+
+def test_the_next_row_is_asked_for() -> None:
+    text = _text(lambda x: (torch.softmax(x, 1),), torch.randn(20, 1024))
+    (line,) = [line for line in text.splitlines() if "prefetch" in line]
+    assert re.fullmatch(r" *tair::prefetch\(in0 \+ i\d+ \* 1024 \+ 1024, 1024\);", line)
+    assert "prefetch" not in _text(lambda x: (torch.softmax(x, 1),), torch.randn(20, 64)), "too short"
+    assert "prefetch" not in _text(lambda x: (x.sum(1),), torch.randn(20, 1024)), "every loop reads memory"

@@ -186,7 +186,7 @@ def test_another_engine_is_a_fallback() -> None:
     with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
         run(torch.tensor([0.0, 1.0]))
     (fallback,) = torchair.explain(run).fallbacks
-    assert "it runs on the reference engine: inductor cannot take it, since the size of a result" in str(fallback)
+    assert "it runs on the reference engine: native cannot take it, since the size of a result" in str(fallback)
 
 
 def test_reset_drops_captures() -> None:

@@ -60,6 +60,8 @@ class _Root:
         last: Last step that uses it or a view of it.
         planned: It lies in the arena, as these buffers: one for each result.
         out: Overload that writes there; None where ``copy_`` or nothing does.
+        returned: An output may lie in it.
+        alone: It begins where its storage does: something counts elements from there, or changes the tensor itself.
     """
 
     first: int
@@ -67,6 +69,7 @@ class _Root:
     planned: bool = False
     out: OpOverload | None = None
     returned: bool = False
+    alone: bool = False
 
 
 @dataclass(slots=True)
@@ -245,6 +248,7 @@ class _Recording:
                 for used in node.all_input_nodes:
                     for root in graph._roots_of[used]:
                         self._roots[root].planned = False
+                        self._roots[root].alone = True
 
     def _find_unsettled(self) -> None:
         """Find the values whose strides may be others than ``meta`` says."""
@@ -425,12 +429,12 @@ class _Recording:
             self._step(Call(aten.copy_.default, (Slot(slots[0]), args[0], False), (), may_alias=True), node)
 
     def _native(self, node: fx.Node, program: NativeProgram) -> None:
-        """A native program; its results lie in the arena unless one of them is returned."""
+        """A native program; its results lie in the arena unless one of them is returned or must lie alone."""
         args = tuple(self._slots[a] for a in node.args if isinstance(a, fx.Node))
         root = self._roots[node]
         results = [self._new_slot() for _ in node.meta["val"]]
         self._parts[node] = results
-        fresh = root.returned and not self._graph.static_outputs
+        fresh = root.alone or (root.returned and not self._graph.static_outputs)
         if not fresh:
             for slot, tensor in zip(results, node.meta["val"], strict=True):
                 self._buffers[slot] = tensor, node

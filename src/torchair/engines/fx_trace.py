@@ -25,6 +25,7 @@ from torchair.engines.runtime_values import (
     wanted_output,
 )
 from torchair.errors import EngineCompileError, TorchAirError, UnsupportedGraphError
+from torchair.frontend.source_lines import SOURCE
 from torchair.ir import Graph, Node, OutputSpec, TensorType, Value
 from torchair.ir.symbols import evaluate
 from torchair.native.scopes import SCOPE_KEYS, mark
@@ -188,12 +189,13 @@ class _Tracer:
             self.env[value] = torch.full(shape, number, dtype=dtype, device=value.type.device)
         self.token = arguments[-1] if self.has_effects else None
         for node in self.nodes:
-            if node.scope.keys().isdisjoint(SCOPE_KEYS):
-                self._step(node)
-                continue
             before = _torch_compat.trace_length()
             self._step(node)
-            mark(_torch_compat.traced_nodes(before), node.name, node.scope)
+            made = _torch_compat.traced_nodes(before)
+            for fx_node in made:
+                fx_node.meta[SOURCE] = node.origin.source
+            if not node.scope.keys().isdisjoint(SCOPE_KEYS):
+                mark(made, node.name, node.scope)
         outputs = self._outputs()
         positions = {value: i for i, value in enumerate(self.graph.inputs)}
         updates = {positions[target]: self.read(source) for target, source in self.graph.updates}

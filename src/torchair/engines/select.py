@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from importlib.metadata import entry_points
 from typing import Any
 
+import torch
+
 from torchair.config import Options
 from torchair.engines.base import Engine, Executable
 from torchair.errors import EngineError, UnsupportedGraphError
@@ -47,14 +49,21 @@ def engine_names() -> tuple[str, ...]:
     return (*_BUILTIN, *(e.name for e in entry_points(group="torchair.engines")))
 
 
-def select_engine(name: str) -> Engine:
-    """The engine of that name; ``"auto"`` is inductor where a C++ compiler exists, else reference with one warning.
+def select_engine(name: str, device: str = "cpu") -> Engine:
+    """The engine of that name.
+
+    ``"auto"`` is native on CPUs and inductor on other devices where a C++ compiler exists, else reference with one
+    warning.
+
+    Args:
+        name: What ``config.engine`` says.
+        device: Type of the device that the graph is for.
 
     Raises:
         EngineError: There is no such engine, or it cannot run here.
     """
     if name == "auto":
-        name = _automatic()
+        name = "reference" if not _has_compiler() else "native" if device == "cpu" else "inductor"
     if name in _BUILTIN:
         return _BUILTIN[name]()
     for entry in entry_points(group="torchair.engines"):
@@ -78,7 +87,7 @@ def compile_on(
 ) -> tuple[Executable, str]:
     """Compile a graph on the engine of that name.
 
-    With ``"auto"``, a graph that inductor cannot take runs on the reference engine, with a warning that says why. An
+    With ``"auto"``, a graph that cannot be compiled runs on the reference engine, with a warning that says why. An
     engine that was chosen by name is not left.
 
     Args:
@@ -92,7 +101,7 @@ def compile_on(
         EngineError: There is no such engine, or it cannot run here.
         UnsupportedGraphError: The engine was chosen by name and cannot run the graph.
     """
-    engine = select_engine(name)
+    engine = select_engine(name, _device(graph, inputs))
     try:
         executable = engine.compile(graph, options, inputs)
         _log_without_effect(graph, options, engine.name)
@@ -126,12 +135,18 @@ def _log_without_effect(graph: Graph, options: Options, engine: str) -> None:
 _SCOPES = {"_super_kernel_scope": "torchair.scope.super_kernel", "_op_aicore_num": "torchair.scope.limit_core_num"}
 
 
+def _device(graph: Graph, inputs: Sequence[Any]) -> str:
+    """Type of the device that a graph is for: another one than the CPU where any of its tensors lies there."""
+    devices = {t.device.type for t in (*inputs, *graph.blobs.values()) if isinstance(t, torch.Tensor)}
+    return min(devices - {"cpu"}, default="cpu")
+
+
 @functools.cache
-def _automatic() -> str:
+def _has_compiler() -> bool:
     if any(shutil.which(compiler) for compiler in ("c++", "g++", "clang++")):
-        return "inductor"
+        return True
     logger.warning_once(
         "No C++ compiler was found, so graphs run on the reference engine, which is slow. Install g++ or clang++, "
         'or choose config.engine = "reference" to say that this is wanted.'
     )
-    return "reference"
+    return False

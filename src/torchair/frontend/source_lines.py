@@ -8,7 +8,10 @@ from pathlib import Path
 import torch
 from torch import fx
 
-__all__ = ["source_line"]
+__all__ = ["SOURCE", "source_line"]
+
+#: Key of ``meta`` for the line of a node that was made for something else than a line: an IR node.
+SOURCE = "torchair_source"
 
 #: Where PyTorch's own files are: a line there (of ``nn.Linear``, of ``torch.cond``) is not the user's.
 _PYTORCH = f"{Path(torch.__file__).parent}{os.sep}"
@@ -19,6 +22,8 @@ def source_line(node: fx.Node) -> str:
 
     The innermost line outside PyTorch's files; the innermost of all where all are inside.
     """
+    if known := node.meta.get(SOURCE):
+        return str(known)
     trace = node.meta.get("stack_trace") or node.stack_trace
     if not trace:
         return ""

@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import sympy
 import torch
 
+from torchair.native.accumulators import STREAMS, Accumulator
 from torchair.native.expressions import Buffer, Builder, Expr
 from torchair.native.formulas import C_TYPES, constant_text, operation_text, position_text
 from torchair.native.operations import Product, Reduce, Strided, Update, label_of
 from torchair.native.region import product
 from torchair.native.schedule import Group, Member
+from torchair.native.statements import c_type, factor, indented, offset_pointer, plain, pragma, sum_text
 from torchair.native.strips import strip_loops
 
 __all__ = ["Kernel", "emit"]
 
 #: Elements of a row that are summed in one go; sums of blocks are added in double, which bounds the error.
 _BLOCK = 1024
+#: Elements that are read from one place before the next, where a reduction has several partial results.
+_LANES = 64
 #: Results of a product or of reductions by columns that are computed together.
 _COLUMNS = 32
 #: A value that costs so many additions is kept from one loop over a row to the next, in an array on the stack: of at
 #: most so many elements, and so many arrays.
 _WORTH_KEEPING, _MOST_KEPT, _MOST_ARRAYS = 8, 4096, 4
+#: Bytes of a row that is asked for ahead.
+_LEAST_FETCHED, _MOST_FETCHED = 1024, 16384
 #: A variable that results of reductions and products depend on: nothing made of them is computed before them.
 _RESULTS = sympy.Symbol("results")
 
@@ -115,8 +120,8 @@ class _Emitter:
             lines = self._attention()
         errors = self._pointer(self._errors) if self._checks else ""
         head = [
-            f"{'' if b in self._written or b is self._errors else 'const '}{_c_type(b)}* {name} = "
-            f"static_cast<{'' if b in self._written or b is self._errors else 'const '}{_c_type(b)}*>(p[{i}]);"
+            f"{'' if b in self._written or b is self._errors else 'const '}{c_type(b)}* {name} = "
+            f"static_cast<{'' if b in self._written or b is self._errors else 'const '}{c_type(b)}*>(p[{i}]);"
             for i, (b, name) in enumerate(self._pointers.items())
         ]
         head += [f"const int64_t {name} = s[{i}];" for i, name in enumerate(self._sizes.values())]
@@ -186,10 +191,10 @@ class _Emitter:
             assert expr.buffer is not None
             assert expr.offset is not None
             mask = self._emit(expr.mask, block) if expr.mask is not None else ""
-            element = f"{self._pointer(expr.buffer)}[{_plain(self._position(expr.offset, block))}]"
+            element = f"{self._pointer(expr.buffer)}[{plain(self._position(expr.offset, block))}]"
             return f"{mask} ? {element} : {C_TYPES[expr.dtype]}(0)" if mask else element
         if expr.op == "index":
-            return _plain(self._position(expr.value, block))
+            return plain(self._position(expr.value, block))
         args = [self._emit(a, block) for a in expr.args]
         if expr.op in ("checked", "checked_wrapped"):
             return self._checked(expr, args, block)
@@ -258,9 +263,9 @@ class _Emitter:
         return isinstance(member.operation, Update) or member.out in self._stored
 
     def _store(self, member: Member, value: str, block: _Block) -> str:
-        place = f"{self._pointer(member.out)}[{_plain(self._position(member.offset, block))}]"
+        place = f"{self._pointer(member.out)}[{plain(self._position(member.offset, block))}]"
         if isinstance(member.operation, Update) and member.operation.accumulate:
-            value = _sum_text(member.out.dtype, place, value)
+            value = sum_text(member.out.dtype, place, value)
         # Nothing is written for an index out of range.
         checks = [self._builder.indirect.get(s) for s in sorted(member.offset.free_symbols, key=str)]
         fits = " & ".join(self._fits[c] for c in checks if c in self._fits)
@@ -274,7 +279,7 @@ class _Emitter:
         if not unknown or not top.lines:
             return top.lines
         first = _Block()
-        empty = " | ".join(f"({_plain(self._position(size, first))} == 0)" for size in unknown)
+        empty = " | ".join(f"({plain(self._position(size, first))} == 0)" for size in unknown)
         return [*first.lines, f"if ({empty}) return;", *top.lines]
 
     def _loop_nest(
@@ -290,8 +295,8 @@ class _Emitter:
                 lines.append(f"const int64_t {name} = {rest};")
                 continue
             extent = self._position(size, block)
-            lines.append(f"const int64_t {name} = {rest} % {_factor(extent)};")
-            rest = f"{rest} / {_factor(extent)}"
+            lines.append(f"const int64_t {name} = {rest} % {factor(extent)};")
+            rest = f"{rest} / {factor(extent)}"
         return lines
 
     def _elements(self) -> list[str]:
@@ -306,7 +311,7 @@ class _Emitter:
         rows = product([size for _, size in outer])
         # Few rows: all workers take part in each.
         by_rows = bool(outer) and not (rows.is_Integer and rows < 16 and not (length.is_Integer and length < 256))
-        extent = _plain(self._position(length, top))
+        extent = plain(self._position(length, top))
         lines: list[str] = []
         serial = any(self._is_serial(m) for m in group.members)
         row = _Block(outer=top, variables=frozenset(v for v, _ in outer))
@@ -317,19 +322,19 @@ class _Emitter:
         self._variables[last] = name
         self._member_statements(group.members, inner)
         bounds = ("0", extent) if by_rows else ("mine.begin", "mine.end")
-        strips = None if serial else strip_loops(inner.lines, name, *bounds, _pragma(inner.lines))
+        strips = None if serial else strip_loops(inner.lines, name, *bounds, pragma(inner.lines))
         loop = strips or [
-            *([] if serial else [_pragma(inner.lines)]),
+            *([] if serial else [pragma(inner.lines)]),
             f"for (int64_t {name} = {bounds[0]}; {name} < {bounds[1]}; ++{name}) {{",
-            *_indented(inner.lines),
+            *indented(inner.lines),
             "}",
         ]
-        shared = _plain(self._position(rows, top)) if by_rows else extent
+        shared = plain(self._position(rows, top)) if by_rows else extent
         lines += self._unless_empty([size for _, size in axes], top)
         lines.append(f"const tair::Range mine = tair::share({shared}, worker, workers, {1 if by_rows else 64});")
         if outer:
-            first, end = ("mine.begin", "mine.end") if by_rows else ("0", _plain(self._position(rows, top)))
-            return [*lines, f"for (int64_t row = {first}; row < {end}; ++row) {{", *_indented([*row.lines, *loop]), "}"]
+            first, end = ("mine.begin", "mine.end") if by_rows else ("0", plain(self._position(rows, top)))
+            return [*lines, f"for (int64_t row = {first}; row < {end}; ++row) {{", *indented([*row.lines, *loop]), "}"]
         return [*lines, *row.lines, *loop]
 
     def _member_statements(self, members: Sequence[Member], block: _Block) -> None:
@@ -362,20 +367,50 @@ class _Emitter:
         row = _Block(outer=top, variables=frozenset({_RESULTS, *(v for v, _ in row_axes)}))
         if row_axes:
             row.lines += self._loop_nest(row_axes, "row", top)
+        last = max((m.phase for m in group.members if not m.is_row), default=0)
         for phase in range(1 + max(m.phase for m in group.members)):
             mine = [m for m in group.members if m.phase == phase]
             self._member_statements([m for m in mine if m.is_row], row)
             inner = [m for m in mine if not m.is_row]
+            if 0 < phase == last:
+                row.lines += self._fetches(row_axes, inner_axes, row)
             if inner:
                 self._phase(inner, inner_axes, row)
-        rows = _plain(self._position(product([size for _, size in row_axes]), top))
+        rows = plain(self._position(product([size for _, size in row_axes]), top))
         return [
             *self._unless_empty([size for _, size in row_axes], top),
             f"const tair::Range mine = tair::share({rows}, worker, workers);",
             "for (int64_t row = mine.begin; row < mine.end; ++row) {",
-            *_indented(row.lines),
+            *indented(row.lines),
             "}",
         ]
+
+    def _fetches(
+        self,
+        row_axes: Sequence[tuple[sympy.Symbol, sympy.Expr]],
+        inner_axes: Sequence[tuple[sympy.Symbol, sympy.Expr]],
+        row: _Block,
+    ) -> list[str]:
+        """Ask for the next row while the last loop runs over this one: the loops before read it from the cache."""
+        if len(row_axes) != 1 or len(inner_axes) != 1 or not inner_axes[0][1].is_Integer:
+            return []
+        (variable, _), (inner, length) = row_axes[0], inner_axes[0]
+        lines: dict[str, None] = {}
+        for load in (load for m in self._group.members if not m.is_row and m.phase == 0 for load in m.value.loads):
+            assert load.buffer is not None
+            assert load.offset is not None
+            if (
+                load.buffer in self._written
+                or not _LEAST_FETCHED <= length * load.buffer.dtype.itemsize <= _MOST_FETCHED
+            ):
+                continue
+            position = sympy.expand(load.offset)
+            symbols = position.free_symbols
+            if position.coeff(inner) == 1 and position.coeff(variable) == length and symbols == {inner, variable}:
+                start = position.subs({inner: 0, variable: variable + 1}, simultaneous=True)
+                place = offset_pointer(self._pointer(load.buffer), self._position(sympy.expand(start), row))
+                lines[f"tair::prefetch({place}, {length});"] = None
+        return list(lines)
 
     def _keep_values(self, inner_axes: Sequence[tuple[sympy.Symbol, sympy.Expr]]) -> list[str]:
         """Find what is expensive and used in several loops over a row; returns the arrays that keep it."""
@@ -403,68 +438,125 @@ class _Emitter:
         """One loop over the inner indices."""
         skipped = not all(size.is_Integer and size > 0 for _, size in axes)
         inner = _Block(outer=row, variables=frozenset(v for v, _ in axes), may_be_skipped=skipped)
-        sums = [_Accumulator(self, m) for m in members if isinstance(m.operation, Reduce)]
+        sums = [Accumulator(m, self._group, self._new_name("a")) for m in members if isinstance(m.operation, Reduce)]
         names = [self._new_name("i") for _ in axes]
-        extents = [_plain(self._position(size, row)) for _, size in axes]
+        extents = [plain(self._position(size, row)) for _, size in axes]
         self._variables.update(zip((v for v, _ in axes), names, strict=True))
         phase = members[0].phase
         inner.names.update({e: f"{name}[{names[-1]}]" for e, (name, first) in self._kept.items() if first < phase})
         values = [(m, self._emit(self._value(m), inner)) for m in members if not isinstance(m.operation, Reduce)]
-        for accumulator in sums:
-            inner.lines += accumulator.step(self._emit(self._value(accumulator.member), inner), inner)
-        inner.lines += [
+        taken = [(a, self._emit(self._value(a.member), inner)) for a in sums]
+        writes = [
             f"{name}[{names[-1]}] = {self._emit(e, inner)};"
             for e, (name, first) in self._kept.items()
             if first == phase
         ]
-        inner.lines += [self._store(m, v, inner) for m, v in values if self._is_stored(m)]
+        writes += [self._store(m, v, inner) for m, v in values if self._is_stored(m)]
         serial = any(a.is_serial for a in sums) or any(self._is_serial(m) for m, _ in values)
+        streams = 1 if serial or writes else self._streams(sums, axes)
+        bodies = [
+            [*inner.lines, *(line for a, v in taken for line in a.step(v, self._at(inner), stream)), *writes]
+            for stream in range(streams)
+        ]
         for accumulator in sums:
             row.lines += accumulator.declarations()
         if not axes:
             blocks = [line for a in sums for line in a.begin_block()]
             ends = [line for a in sums for line in a.end_block()]
-            row.lines += ["{", *_indented([*blocks, *inner.lines, *ends]), "}"]
+            row.lines += ["{", *indented([*blocks, *bodies[0], *ends]), "}"]
         else:
-            row.lines += self._inner_loops(names, extents, axes[-1][1], sums, inner.lines, serial=serial)
+            row.lines += self._inner_loops(names, extents, axes[-1][1], sums, bodies, serial=serial)
         for accumulator in sums:
             row.lines.append(accumulator.result(str(self._results[accumulator.member.out].value)))
             if self._is_stored(accumulator.member):
                 row.lines.append(self._store(accumulator.member, str(self._results[accumulator.member.out].value), row))
+
+    def _streams(self, sums: Sequence[Accumulator], axes: Sequence[tuple[sympy.Symbol, sympy.Expr]]) -> int:
+        """How many partial results each reduction has; more than one where its values are cheap and many."""
+        if not sums or not axes or (axes[-1][1].is_Integer and axes[-1][1] < STREAMS * _LANES):
+            return 1
+        inner = frozenset(v for v, _ in axes)
+        seen: set[Expr] = set()
+        waiting = [self._value(a.member) for a in sums]
+        cost = 0
+        while waiting:
+            expr = waiting.pop()
+            if expr not in seen and not inner.isdisjoint(expr.variables):
+                seen.add(expr)
+                waiting += expr.args
+                cost += expr.cost - sum(arg.cost for arg in expr.args)
+        return STREAMS if cost < _WORTH_KEEPING else 1
 
     def _inner_loops(
         self,
         names: Sequence[str],
         extents: Sequence[str],
         length: sympy.Expr,
-        sums: Sequence[_Accumulator],
-        body: Sequence[str],
+        sums: Sequence[Accumulator],
+        bodies: Sequence[Sequence[str]],
         *,
         serial: bool,
     ) -> list[str]:
-        name, extent = names[-1], extents[-1]
-        pragma = [] if serial else [_pragma(body, [c for a in sums for c in a.clauses()])]
+        extent = extents[-1]
         blocked = bool(sums) and not (length.is_Integer and length <= _BLOCK)
-        first, end = ("begin", "end") if blocked else ("0", extent)
-        loop = [
-            *(line for a in sums for line in a.begin_block()),
-            *pragma,
-            f"for (int64_t {name} = {first}; {name} < {end}; ++{name}) {{",
-            *_indented(body),
-            "}",
-            *(line for a in sums for line in a.end_block()),
-        ]
+        bounds = ("begin", "end") if blocked else ("0", extent)
+        loop = [line for a in sums for line in a.begin_block(len(bodies))]
+        if len(bodies) > 1:
+            first, lines = self._loop_in_streams(names[-1], bounds, sums, bodies)
+            loop += lines
+            bounds = first, bounds[1]
+        if bounds[0] != bounds[1]:
+            clauses = [c for a in sums for c in a.clauses()]
+            loop += [
+                *([] if serial else [pragma(bodies[0], clauses)]),
+                f"for (int64_t {names[-1]} = {bounds[0]}; {names[-1]} < {bounds[1]}; ++{names[-1]}) {{",
+                *indented(bodies[0]),
+                "}",
+            ]
+        loop += [line for a in sums for line in a.end_block(len(bodies))]
         if blocked:
             loop = [
                 f"for (int64_t begin = 0; begin < {extent}; begin += {_BLOCK}) {{",
-                *_indented([f"const int64_t end = tair::minimum<int64_t>(begin + {_BLOCK}, {extent});", *loop]),
+                *indented([f"const int64_t end = tair::minimum<int64_t>(begin + {_BLOCK}, {extent});", *loop]),
                 "}",
             ]
         elif sums:
-            loop = ["{", *_indented(loop), "}"]
+            loop = ["{", *indented(loop), "}"]
         for outer, size in zip(reversed(names[:-1]), reversed(extents[:-1]), strict=True):
-            loop = [f"for (int64_t {outer} = 0; {outer} < {size}; ++{outer}) {{", *_indented(loop), "}"]
+            loop = [f"for (int64_t {outer} = 0; {outer} < {size}; ++{outer}) {{", *indented(loop), "}"]
         return loop
+
+    def _loop_in_streams(
+        self, name: str, bounds: tuple[str, str], sums: Sequence[Accumulator], bodies: Sequence[Sequence[str]]
+    ) -> tuple[str, list[str]]:
+        """A loop whose iterations take elements from several places; also where the elements begin that it leaves."""
+        begin, end = bounds
+        count, at = len(bodies), self._new_name("i")
+        lines = []
+        if begin == "0" and end.isdigit():
+            each = int(end) // (count * _LANES) * _LANES
+            share, starts = str(each), [str(stream * each) for stream in range(count + 1)]
+        else:
+            share = self._new_name("share")
+            size = end if begin == "0" else f"({end} - {begin})"
+            lines.append(f"const int64_t {share} = {factor(size)} / {count * _LANES} * {_LANES};")
+            multiples = ["0", share, *(f"{stream} * {share}" for stream in range(2, count + 1))]
+            starts = [_sum_of(begin, multiple) for multiple in multiples]
+        inner = []
+        for start, body in zip(starts, bodies, strict=False):
+            inner += ["{", *indented([f"const int64_t {name} = {_sum_of(start, at)};", *body]), "}"]
+        clauses = [c for a in sums for c in a.clauses(count)]
+        lines += [
+            pragma(bodies[0], clauses),
+            f"for (int64_t {at} = 0; {at} < {share}; ++{at}) {{",
+            *indented(inner),
+            "}",
+        ]
+        return starts[-1], lines
+
+    def _at(self, block: _Block) -> Callable[[sympy.Expr], str]:
+        """The text of positions in a block."""
+        return lambda position: self._position(position, block)
 
     def _columns(self) -> list[str]:
         """Reductions of neighbors in memory, together; the loop over reduced indices is around the one over them."""
@@ -480,7 +572,7 @@ class _Emitter:
             row.lines += self._loop_nest(outer, "unit / columns_per_row", top)
         column = self._new_name("i")
         self._variables[last] = column
-        extent = _plain(self._position(length, top))
+        extent = plain(self._position(length, top))
         for m in group.members:
             if isinstance(m.operation, Reduce):
                 self._results[m.out] = self._builder.variable(
@@ -495,17 +587,17 @@ class _Emitter:
             if epilogue:
                 block = _Block(outer=row, variables=frozenset({last, _RESULTS}))
                 self._member_statements(epilogue, block)
-                row.lines += [_pragma(block.lines), loop_head, *_indented(block.lines), "}"]
-            sums = [_Accumulator(self, m, column) for m in mine if isinstance(m.operation, Reduce)]
+                row.lines += [pragma(block.lines), loop_head, *indented(block.lines), "}"]
+            sums = [Accumulator(m, group, self._new_name("a"), column) for m in mine if isinstance(m.operation, Reduce)]
             if sums:
                 row.lines += self._column_phase(sums, inner_axes, last, loop_head, row)
-        rows = _plain(self._position(product([size for _, size in outer]), top))
+        rows = plain(self._position(product([size for _, size in outer]), top))
         return [
             *self._unless_empty([size for _, size in axes[:count]], top),
             f"const int64_t columns_per_row = ({extent} + {_COLUMNS - 1}) / {_COLUMNS};",
-            f"const tair::Range mine = tair::share({_factor(rows)} * columns_per_row, worker, workers);",
+            f"const tair::Range mine = tair::share({factor(rows)} * columns_per_row, worker, workers);",
             "for (int64_t unit = mine.begin; unit < mine.end; ++unit) {",
-            *_indented(
+            *indented(
                 [
                     f"const int64_t first = unit % columns_per_row * {_COLUMNS};",
                     f"const int64_t last = tair::minimum<int64_t>(first + {_COLUMNS}, {extent});",
@@ -517,25 +609,25 @@ class _Emitter:
 
     def _column_phase(
         self,
-        sums: Sequence[_Accumulator],
+        sums: Sequence[Accumulator],
         axes: Sequence[tuple[sympy.Symbol, sympy.Expr]],
         last: sympy.Symbol,
         loop_head: str,
         row: _Block,
     ) -> list[str]:
         names = [self._new_name("i") for _ in axes]
-        extents = [_plain(self._position(size, row)) for _, size in axes]
+        extents = [plain(self._position(size, row)) for _, size in axes]
         self._variables.update(zip((v for v, _ in axes), names, strict=True))
         skipped = not all(size.is_Integer and size > 0 for _, size in axes)
         variables = frozenset({last, _RESULTS, *(v for v, _ in axes)})
         block = _Block(outer=row, variables=variables, may_be_skipped=skipped)
         for a in sums:
-            block.lines += a.step(self._emit(self._value(a.member), block), block)
+            block.lines += a.step(self._emit(self._value(a.member), block), self._at(block))
         lines = [line for a in sums for line in a.array_declarations(_COLUMNS)]
         serial = any(a.is_serial for a in sums)
-        loop = [*([] if serial else [_pragma(block.lines)]), loop_head, *_indented(block.lines), "}"]
+        loop = [*([] if serial else [pragma(block.lines)]), loop_head, *indented(block.lines), "}"]
         for name, size in zip(reversed(names), reversed(extents), strict=True):
-            loop = [f"for (int64_t {name} = 0; {name} < {size}; ++{name}) {{", *_indented(loop), "}"]
+            loop = [f"for (int64_t {name} = 0; {name} < {size}; ++{name}) {{", *indented(loop), "}"]
         lines += loop
         after = _Block(outer=row, variables=frozenset({last}))
         for a in sums:
@@ -545,7 +637,7 @@ class _Emitter:
             after.lines.append(f"{result} = {a.final()};")
             if self._is_stored(a.member):
                 after.lines.append(self._store(a.member, result, after))
-        return [*lines, loop_head, *_indented(after.lines), "}"]
+        return [*lines, loop_head, *indented(after.lines), "}"]
 
     def _products(self) -> list[str]:
         group = self._group
@@ -556,7 +648,7 @@ class _Emitter:
         variables = iter(group.variables)
         row_variable = next(variables) if m != 1 else None
         column_variable = next(variables) if n != 1 else None
-        width, depth = _plain(self._position(n, top)), _plain(self._position(k, top))
+        width, depth = plain(self._position(n, top)), plain(self._position(k, top))
         row_name, column = self._new_name("i"), self._new_name("i")
         if row_variable is not None:
             self._variables[row_variable] = row_name
@@ -575,7 +667,7 @@ class _Emitter:
         for p in group.products:
             if p.out in self._stored:
                 index: list[sympy.Expr] = [sympy.S.Zero if v is None else v for v in (row_variable, column_variable)]
-                place = f"{self._pointer(p.out)}[{_plain(self._position(p.out.offset(index), block))}]"
+                place = f"{self._pointer(p.out)}[{plain(self._position(p.out.offset(index), block))}]"
                 block.lines.append(f"{place} = {self._results[p.out].value};")
         self._member_statements(group.members, block)
         return [
@@ -583,16 +675,16 @@ class _Emitter:
             f"const tair::Range mine = tair::share({width}, worker, workers, {_COLUMNS});",
             *blocks,
             f"for (int64_t first = mine.begin; first < mine.end; first += {_COLUMNS}) {{",
-            *_indented(
+            *indented(
                 [
                     f"const int64_t last = tair::minimum<int64_t>(first + {_COLUMNS}, mine.end);",
                     *calls,
                     f"for (int64_t {row_name} = 0; {row_name} < {m}; ++{row_name}) {{",
-                    _pragma(block.lines),
-                    *_indented(
+                    pragma(block.lines),
+                    *indented(
                         [
                             f"for (int64_t {column} = first; {column} < last; ++{column}) {{",
-                            *_indented(block.lines),
+                            *indented(block.lines),
                             "}",
                         ]
                     ),
@@ -604,16 +696,16 @@ class _Emitter:
 
     def _product_call(self, p: Product, sums: str, depth: str, block: _Block) -> str:
         m = p.sizes[0]
-        left = _at(self._pointer(p.left.buffer), self._position(p.left.start, block))
-        right = _at(self._pointer(p.right.buffer), self._position(p.right.start, block))
-        leading = _plain(self._position(p.left.strides[0], block))
+        left = offset_pointer(self._pointer(p.left.buffer), self._position(p.left.start, block))
+        right = offset_pointer(self._pointer(p.right.buffer), self._position(p.right.start, block))
+        leading = plain(self._position(p.left.strides[0], block))
         if p.right.strides[0] == 1:
-            step = _plain(self._position(p.right.strides[1], block))
+            step = plain(self._position(p.right.strides[1], block))
             return (
-                f"tair::dot_rows({left}, {leading}, {m}, {right} + first * {_factor(step)}, {step}, {depth}, "
+                f"tair::dot_rows({left}, {leading}, {m}, {right} + first * {factor(step)}, {step}, {depth}, "
                 f"last - first, {sums}, {_COLUMNS});"
             )
-        step = _plain(self._position(p.right.strides[0], block))
+        step = plain(self._position(p.right.strides[0], block))
         return (
             f"tair::dot_columns({left}, {leading}, {m}, {right} + first, {step}, {depth}, "
             f"last - first, {sums}, {_COLUMNS});"
@@ -625,13 +717,13 @@ class _Emitter:
         top = _Block()
 
         def text(position: sympy.Expr) -> str:
-            return _plain(self._position(position, top))
+            return plain(self._position(position, top))
 
         def operand(pointer: str, strides: Sequence[sympy.Expr]) -> str:
             return f"{{{pointer}, {{{', '.join(text(s) for s in strides)}}}}}"
 
         def given(o: Strided) -> str:
-            return operand(_at(self._pointer(o.buffer), self._position(o.start, top)), o.strides)
+            return operand(offset_pointer(self._pointer(o.buffer), self._position(o.start, top)), o.strides)
 
         element = C_TYPES[a.out.dtype]
         sizes = ", ".join(text(s) for s in a.sizes)
@@ -688,186 +780,8 @@ class _Emitter:
         return list(found)
 
 
-class _Accumulator:
-    """The variables of one reduction."""
-
-    def __init__(self, emitter: _Emitter, member: Member, column: str = "") -> None:
-        assert isinstance(member.operation, Reduce)
-        self.member = member
-        self._operation = member.operation
-        self._kind = member.operation.kind
-        if member.operation.dtype is torch.bool and self._kind in ("max", "min"):
-            self._kind = "any" if self._kind == "max" else "all"
-        self._type = C_TYPES[member.operation.dtype]
-        # GCC 12 vectorizes no reduction of bool among wider numbers.
-        self._is_wide_flag = self._kind in ("any", "all") and member.value.op != "load"
-        if self._is_wide_flag:
-            self._type = "int32_t"
-        self._nan_type = "int64_t" if member.operation.dtype is torch.float64 else "int32_t"
-        self._emitter = emitter
-        name = emitter._new_name("a")
-        self._column = f"[{column} - first]" if column else ""
-        self._total, self._part, self._nan = name, f"{name}_part", f"{name}_nan"
-        self._floating = member.operation.dtype.is_floating_point
-        self.is_serial = self._kind.startswith("arg")
-        if self.is_serial and column:
-            self._column = f"[{column} - first]"
-
-    @property
-    def _wide(self) -> str:
-        """The type in which sums of blocks are added."""
-        return "double" if self._floating and self._kind in ("sum", "prod") else self._type
-
-    def _identity(self) -> str:
-        dtype = self._operation.dtype
-        if self._kind == "sum":
-            return constant_text(0, dtype)
-        if self._kind == "prod":
-            return constant_text(1, dtype)
-        if dtype is torch.bool:
-            is_true = self._kind in ("all", "argmin")
-            return str(int(is_true)) if self._is_wide_flag else "true" if is_true else "false"
-        if self._floating:
-            return constant_text(-math.inf if self._kind.endswith("max") else math.inf, dtype)
-        info = torch.iinfo(dtype)
-        return constant_text(info.min if self._kind.endswith("max") else info.max, dtype)
-
-    # --- by rows ---
-
-    def declarations(self) -> list[str]:
-        lines = [f"{self._wide} {self._total} = {self._identity()};"]
-        if self.is_serial:
-            lines.append(f"int64_t {self._total}_at = -1;")
-        elif self._floating and self._kind in ("max", "min"):
-            lines.append(f"{self._nan_type} {self._nan} = 0;")
-        return lines
-
-    def begin_block(self) -> list[str]:
-        return [] if self.is_serial else [f"{self._type} {self._part} = {self._identity()};"]
-
-    def clauses(self) -> list[str]:
-        if self.is_serial:
-            return []
-        sign = {"sum": "+", "prod": "*", "max": "max", "min": "min", "any": "|", "all": "&"}[self._kind]
-        found = [f"reduction({sign}:{self._part})"]
-        if self._floating and self._kind in ("max", "min"):
-            found.append(f"reduction(|:{self._nan})")
-        return found
-
-    def step(self, value: str, block: _Block) -> list[str]:
-        """Take one element."""
-        if self.is_serial:
-            return self._arg_step(value, block)
-        part = f"{self._total}{self._column}" if self._column else self._part
-        nan = f"{self._nan}{self._column}"
-        if self._kind in ("max", "min"):
-            sign = ">" if self._kind == "max" else "<"
-            lines = [f"{part} = {value} {sign} {part} ? {value} : {part};"]
-            return [*lines, f"{nan} |= {value} != {value} ? 1 : 0;"] if self._floating else lines
-        if self._kind in ("any", "all"):
-            return [f"{part} {'|' if self._kind == 'any' else '&'}= {value}{' ? 1 : 0' if self._is_wide_flag else ''};"]
-        if self._floating:
-            return [f"{part} {'+' if self._kind == 'sum' else '*'}= {value};"]
-        return [f"{part} = tair::{'add' if self._kind == 'sum' else 'multiply'}<{self._type}>({part}, {value});"]
-
-    def _arg_step(self, value: str, block: _Block) -> list[str]:
-        assert self._operation.count is not None
-        group = self._emitter._group
-        inner = iter(group.variables[len(group.rows) :])
-        index = [sympy.S.Zero if size == 1 else next(inner) for size in self._operation.reduced]
-        at = _plain(self._emitter._position(self._operation.count(index), block))
-        best, place = f"{self._total}{self._column}", f"{self._total}_at{self._column}"
-        sign = ">" if self._kind == "argmax" else "<"
-        # The first of several, and the first NaN before all numbers.
-        better = f"{place} < 0 || {value} {sign} {best}"
-        if self._floating:
-            better = f"{place} < 0 || (!({best} != {best}) && ({value} {sign} {best} || {value} != {value}))"
-        return [f"if ({better}) {{", f"  {best} = {value};", f"  {place} = {at};", "}"]
-
-    def end_block(self) -> list[str]:
-        if self.is_serial:
-            return []
-        total, part = self._total, self._part
-        if self._kind in ("max", "min"):
-            sign = ">" if self._kind == "max" else "<"
-            return [f"{total} = {part} {sign} {total} ? {part} : {total};"]
-        if self._kind in ("any", "all"):
-            return [f"{total} {'|' if self._kind == 'any' else '&'}= {part};"]
-        if self._floating:
-            return [f"{total} {'+' if self._kind == 'sum' else '*'}= {part};"]
-        return [f"{total} = tair::{'add' if self._kind == 'sum' else 'multiply'}<{self._type}>({total}, {part});"]
-
-    def final(self) -> str:
-        """The result, in the dtype of the operation's output."""
-        total = f"{self._total}{self._column}"
-        if self.is_serial:
-            return f"{self._total}_at{self._column}"
-        if self._floating and self._kind in ("max", "min"):
-            nan = constant_text(math.nan, self._operation.dtype)
-            total = f"({self._nan}{self._column} ? {nan} : {total})"
-        elif self._floating and self._operation.dtype is not torch.float64:
-            total = f"static_cast<{self._type}>({total})"
-        return f"tair::cast<{C_TYPES[self.member.out.dtype]}>({total})"
-
-    def result(self, name: str) -> str:
-        return f"const {C_TYPES[self.member.out.dtype]} {name} = {self.final()};"
-
-    # --- by columns ---
-
-    def array_declarations(self, count: int) -> list[str]:
-        names = [(self._wide, self._total, self._identity())]
-        if self.is_serial:
-            names.append(("int64_t", f"{self._total}_at", "-1"))
-        elif self._floating and self._kind in ("max", "min"):
-            names.append((self._nan_type, self._nan, "0"))
-        return [
-            line
-            for type, name, value in names
-            for line in (f"{type} {name}[{count}];", f"for ({type}& x : {name}) x = {value};")
-        ]
-
-
-def _c_type(buffer: Buffer) -> str:
-    return C_TYPES[buffer.dtype]
-
-
-def _indented(lines: Sequence[str]) -> list[str]:
-    return [line if line.startswith("#") else f"  {line}" for line in lines]
-
-
-def _pragma(body: Sequence[str], clauses: Sequence[str] = ()) -> str:
-    """What asks for a vectorized loop."""
-    checks = ["reduction(|:bad)"] if any(line.lstrip().startswith("bad |=") for line in body) else []
-    return " ".join(["#pragma omp simd", *clauses, *checks])
-
-
-def _plain(text: str) -> str:
-    """Without parentheses around the whole."""
-    if not (text.startswith("(") and text.endswith(")")):
-        return text
-    depth = 0
-    for i, c in enumerate(text):
-        depth += (c == "(") - (c == ")")
-        if depth == 0 and i < len(text) - 1:
-            return text
-    return text[1:-1]
-
-
-def _factor(text: str) -> str:
-    """As an operand of a multiplication or division."""
-    return text if text.isidentifier() or text.isdigit() or text.startswith("INT64_C") else f"({text})"
-
-
-def _at(pointer: str, start: str) -> str:
-    return pointer if start == "0" else f"{pointer} + {_plain(start)}"
-
-
-def _sum_text(dtype: torch.dtype, a: str, b: str) -> str:
-    if dtype in (torch.bfloat16, torch.float16):
-        return f"{C_TYPES[dtype]}(static_cast<float>({a}) + static_cast<float>({b}))"
-    if dtype is torch.bool:
-        return f"{a} | {b}"
-    return f"{a} + {b}" if dtype.is_floating_point else f"tair::add<{C_TYPES[dtype]}>({a}, {b})"
+def _sum_of(a: str, b: str) -> str:
+    return b if a == "0" else a if b == "0" else f"{a} + {b}"
 
 
 def _is_mergeable(position: sympy.Expr, outer: sympy.Symbol, inner: sympy.Symbol, size: sympy.Expr) -> bool:

@@ -40,6 +40,14 @@ struct Range {
   int64_t begin, end;
 };
 
+// Asks for elements that are read soon; they need not exist.
+template <typename T>
+inline void prefetch(const T* first, int64_t count) {
+  for (int64_t i = 0; i < count; i += static_cast<int64_t>(64 / sizeof(T))) {
+    __builtin_prefetch(first + i);
+  }
+}
+
 // The part of [0, count) that is this worker's. Parts begin at multiples of `grain` (so that two workers do not write to one
 // cache line, or a block of rows is not cut) and differ by at most one grain; with few grains, the last workers get nothing.
 inline Range share(int64_t count, int64_t worker, int64_t workers, int64_t grain = 1) {
