@@ -41,6 +41,7 @@ __all__ = [
     "OperatorFileError",
     "OperatorFileNotFoundError",
     "OutputCheckError",
+    "OutputFileError",
     "OutputRuleError",
     "PassError",
     "PrototypeArgumentCountError",
@@ -56,6 +57,8 @@ __all__ = [
     "ScopeError",
     "ShapeError",
     "TorchAirError",
+    "TraceFileError",
+    "TraceFileNotFoundError",
     "TypeRuleError",
     "UnavailableFeatureError",
     "UnconvertedOperatorsError",
@@ -503,6 +506,25 @@ class UnavailableFeatureError(TorchAirError, NotImplementedError):
     """A public feature that this version does not have."""
 
     code = "TA501"
+
+
+# --- files (TA6xx) -----------------------------------------------------------------------------------------------
+
+
+class TraceFileError(TorchAirError, ValueError):
+    """A file is no trace of a task list, or a task in it lacks what a tool needs."""
+
+    code = "TA601"
+
+
+class TraceFileNotFoundError(TraceFileError, FileNotFoundError):
+    """:class:`TraceFileError` for a file that is not there."""
+
+
+class OutputFileError(TorchAirError, OSError):
+    """A file that was asked for (a trace, a saved tensor) cannot be written."""
+
+    code = "TA602"
 
 
 def unavailable(name: str, instead: str = "") -> UnavailableFeatureError:

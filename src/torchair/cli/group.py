@@ -7,6 +7,7 @@ quick.
 from __future__ import annotations
 
 import importlib
+from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -24,18 +25,31 @@ _OP_COMMANDS = {
     "proto": "torchair.cli.op_proto",
     "check": "torchair.cli.op_check",
 }
+_TRACE_COMMANDS = {
+    "filter": "torchair.cli.trace_filter",
+    "align": "torchair.cli.trace_align",
+    "check": "torchair.cli.trace_check",
+}
 
 
 class _LazyGroup(click.Group):
-    """A group whose commands are imported when they are asked for."""
+    """A group whose commands are imported when they are asked for.
+
+    Args:
+        modules: Command -> module.
+    """
+
+    def __init__(self, modules: Mapping[str, str], **options: Any) -> None:
+        super().__init__(**options)
+        self._modules = modules
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(_OP_COMMANDS)
+        return list(self._modules)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in _OP_COMMANDS:
+        if cmd_name not in self._modules:
             return None
-        module = importlib.import_module(_OP_COMMANDS[cmd_name])
+        module = importlib.import_module(self._modules[cmd_name])
         command: click.Command = module.command
         return command
 
@@ -54,6 +68,11 @@ def torchair() -> None:
     """Tools for graph mode."""
 
 
-@torchair.group(cls=_LazyGroup)
+@torchair.group(cls=_LazyGroup, modules=_OP_COMMANDS)
 def op() -> None:
     """Custom operators: from a schema to an operator that runs eagerly and in both graph modes."""
+
+
+@torchair.group(cls=_LazyGroup, modules=_TRACE_COMMANDS)
+def trace() -> None:
+    """Traces of task lists: what streams wait for, and whether they could wait forever."""

@@ -1,18 +1,14 @@
-"""``align_trace_json`` (specification, F-119)."""
+"""``align_trace_json``: a trace by what waits for what (specification, F-119).
 
-from __future__ import annotations
+As a program: ``python -m torchair.tools.gegraph_check.align_trace --help``.
+"""
 
-from typing import Any, NoReturn
+import sys
 
-from torchair.errors import unavailable
+from torchair.trace.align import align_trace_json
+from torchair.trace.command import align_main
 
 __all__ = ["align_trace_json"]
 
-
-def align_trace_json(*args: Any, **kwargs: Any) -> NoReturn:
-    """Replace the times of a trace by a logical order; not in this version.
-
-    Raises:
-        UnavailableFeatureError: Always.
-    """
-    raise unavailable("torchair.tools.gegraph_check.align_trace.align_trace_json")
+if __name__ == "__main__":
+    sys.exit(align_main())

@@ -1,18 +1,14 @@
-"""``deadlock_check`` (specification, F-119)."""
+"""``deadlock_check``: tasks of a trace that could wait for each other forever (specification, F-119).
 
-from __future__ import annotations
+As a program: ``python -m torchair.tools.gegraph_check.deadlock_check --help``.
+"""
 
-from typing import Any, NoReturn
+import sys
 
-from torchair.errors import unavailable
+from torchair.trace.command import check_main
+from torchair.trace.deadlock import deadlock_check
 
 __all__ = ["deadlock_check"]
 
-
-def deadlock_check(*args: Any, **kwargs: Any) -> NoReturn:
-    """Look for tasks of a trace that wait for each other; not in this version.
-
-    Raises:
-        UnavailableFeatureError: Always.
-    """
-    raise unavailable("torchair.tools.gegraph_check.deadlock_check.deadlock_check")
+if __name__ == "__main__":
+    sys.exit(check_main())

@@ -1,18 +1,14 @@
-"""``filter_comm_ops`` (specification, F-119)."""
+"""``filter_comm_ops``: the tasks of a trace that decide about deadlocks (specification, F-119).
 
-from __future__ import annotations
+As a program: ``python -m torchair.tools.gegraph_check.filter_operators --help``.
+"""
 
-from typing import Any, NoReturn
+import sys
 
-from torchair.errors import unavailable
+from torchair.trace.command import filter_main
+from torchair.trace.filtering import filter_comm_ops
 
 __all__ = ["filter_comm_ops"]
 
-
-def filter_comm_ops(*args: Any, **kwargs: Any) -> NoReturn:
-    """Keep the control and communication tasks of a trace; not in this version.
-
-    Raises:
-        UnavailableFeatureError: Always.
-    """
-    raise unavailable("torchair.tools.gegraph_check.filter_operators.filter_comm_ops")
+if __name__ == "__main__":
+    sys.exit(filter_main())
