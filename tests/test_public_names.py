@@ -29,19 +29,20 @@ NAMES = {
     "torchair.customop": "load_prototypes load_op_plugin_yaml check_operator",
     "torchair.inference": "cache_compile readable_cache set_dim_gears",
     "torchair.ops": (
-        "npu_print record wait npu_fused_infer_attention_score npu_fused_infer_attention_score_v2 "
+        "npu_print save_npugraph_tensor record wait npu_fused_infer_attention_score npu_fused_infer_attention_score_v2 "
         "npu_create_tagged_event npu_tagged_event_record npu_tagged_event_wait npu_record_tagged_stream"
     ),
     "torchair.scope": "npu_stream_switch npu_wait_tensor super_kernel limit_core_num op_never_timeout data_dump",
     "torchair.llm_datadist": "create_npu_tensors",
     "torchair.configs.compiler_config": "CompilerConfig",
     "torchair.core.utils": "logger EVENT_LEVEL",
+    "torchair.trace": "align_trace_json check_deadlocks deadlock_check filter_comm_ops plan_trace read_trace",
     "torchair.tools.gegraph_check.align_trace": "align_trace_json",
     "torchair.tools.gegraph_check.deadlock_check": "deadlock_check",
     "torchair.tools.gegraph_check.filter_operators": "filter_comm_ops",
     "npugraph_ex": (
         "CompilerConfig compile_fx get_npu_backend get_compiler graph_pool_handle register_replacement logger "
-        "inference scope set_capture_bounds"
+        "inference scope set_capture_bounds save_npugraph_tensor"
     ),
     "npugraph_ex.inference": "cache_compile readable_cache",
     "npugraph_ex.scope": "limit_core_num",
@@ -96,17 +97,6 @@ LATER = [
     ("torchair.inference.cache_compile", lambda: torchair.inference.cache_compile(lambda: None)),
     ("torchair.inference.readable_cache", lambda: torchair.inference.readable_cache("x")),
     ("torchair.inference.set_dim_gears", lambda: torchair.inference.set_dim_gears(torch.ones(1), {0: [1, 2]})),
-    *(
-        (
-            f"torchair.tools.gegraph_check.{m}.{f}",
-            lambda m=m, f=f: getattr(importlib.import_module(f"torchair.tools.gegraph_check.{m}"), f)("x"),
-        )
-        for m, f in (
-            ("align_trace", "align_trace_json"),
-            ("deadlock_check", "deadlock_check"),
-            ("filter_operators", "filter_comm_ops"),
-        )
-    ),
 ]
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         get_capture_backend as get_npu_backend,
         get_capture_compiler as get_compiler,
     )
+    from torchair.torchops.saving import save_npugraph_tensor
 
 __all__ = [
     "CompilerConfig",
@@ -30,6 +31,7 @@ __all__ = [
     "inference",
     "logger",
     "register_replacement",
+    "save_npugraph_tensor",
     "scope",
     "set_capture_bounds",
 ]
@@ -42,6 +44,7 @@ _HOMES = {
     "get_npu_backend": ("torchair.pipeline.backends", "get_capture_backend"),
     "graph_pool_handle": ("torchair.capture.pools", "graph_pool_handle"),
     "logger": ("torchair.logs", "npugraph_ex_logger"),
+    "save_npugraph_tensor": ("torchair.torchops.saving", "save_npugraph_tensor"),
     "set_capture_bounds": ("torchair.capture.bounds", "set_capture_bounds"),
     "register_replacement": ("torchair.frontend.replacement", "register_capture_replacement"),
 }

@@ -10,7 +10,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from torchair import configs, core, customop, ge, inference, llm_datadist, ops, scope, tools
+    from torchair import configs, core, customop, ge, inference, llm_datadist, ops, scope, tools, trace
     from torchair.config import CompilerConfig
     from torchair.convert.registry import register_fx_node_ge_converter
     from torchair.convert.supported import declare_supported
@@ -45,7 +45,7 @@ _HOMES = {
     "reset": "torchair.pipeline.explain",
     "use_internal_format_weight": "torchair.later",
 }
-_SUBMODULES = ("configs", "core", "customop", "ge", "inference", "llm_datadist", "ops", "scope", "tools")
+_SUBMODULES = ("configs", "core", "customop", "ge", "inference", "llm_datadist", "ops", "scope", "tools", "trace")
 
 __all__ = [
     "CompilerConfig",
@@ -70,6 +70,7 @@ __all__ = [
     "reset",
     "scope",
     "tools",
+    "trace",
     "use_internal_format_weight",
 ]
 

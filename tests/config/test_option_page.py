@@ -39,6 +39,6 @@ def test_installed_engines_do_not_change_the_page(monkeypatch: pytest.MonkeyPatc
 
 def test_options_without_effect_are_marked() -> None:
     rows = [line.partition(" | ")[0] for line in page().splitlines()]
-    assert "| `config.debug.deadlock_check` †" in rows
+    assert "| `config.experimental_config.memory_efficiency` †" in rows
     assert "| `clone_input` ‡" in rows
     assert "| `force_eager`" in rows

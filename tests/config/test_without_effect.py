@@ -53,13 +53,13 @@ def lines(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> 
 
 def test_one_line_says_so(lines: pytest.LogCaptureFixture) -> None:
     config = CompilerConfig()
-    config.debug.deadlock_check = True
+    config.experimental_config.memory_efficiency = True
     config.debug.pass_fuel = 3
     ours = NpuGraphExConfig.from_options({"super_kernel_optimize": True, "capture_limit": 3})
     for _ in range(2):
         Options.from_config(config)
         Options.from_npugraph_ex(ours)
     assert lines.messages == [
-        "config.debug.deadlock_check = True: recorded, no effect on any device yet",
+        "config.experimental_config.memory_efficiency = True: recorded, no effect on any device yet",
         "npugraph_ex.super_kernel_optimize = True: recorded, no effect on any device yet",
     ]

@@ -200,7 +200,7 @@ def traces(draw: st.DrawFn) -> Trace:
 
 
 @given(traces())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_clocks_agree_with_all_orders(trace) -> None:
     order = order_of(trace)
     count = len(trace.tasks)

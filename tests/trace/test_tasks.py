@@ -170,7 +170,7 @@ EVENT = st.fixed_dictionaries(
 
 
 @given(st.lists(EVENT, max_size=6) | JSON)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_any_file_is_checked_or_refused(tmp_path_factory, content) -> None:
     path = tmp_path_factory.getbasetemp() / f"any_{os.getpid()}.json"
     path.write_text(json.dumps(content))

@@ -22,6 +22,7 @@ __all__ = [
     "current_backend",
     "current_code",
     "current_frame_code",
+    "debug_directory",
     "dynamo_source_name",
     "dynamo_traces_guard_scalar",
     "recompile_limit",
@@ -220,3 +221,10 @@ def counters(name: str) -> Any:
     from torch._dynamo.utils import counters as all_counters
 
     return all_counters[name]
+
+
+def debug_directory() -> Path:
+    """Where this process writes what is for debugging: ``torch_compile_debug/run_${time}-pid_${pid}``."""
+    from torch._dynamo.utils import get_debug_dir
+
+    return Path(get_debug_dir())

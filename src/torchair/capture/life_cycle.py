@@ -220,6 +220,9 @@ class CapturedGraph:
         fx_passes: A record of each pass over the FX graph.
         reinplaced: What writes in place, and what copies.
         native: What became native programs, with ``static_kernel_compile``.
+
+    Args:
+        on_plan: Called with each plan that is captured, before it runs.
     """
 
     _boxed_call = True
@@ -235,8 +238,10 @@ class CapturedGraph:
         fx_passes: tuple[FxPassRecord, ...] = (),
         reinplaced: ReinplaceRecord | None = None,
         native: PartitionRecord | None = None,
+        on_plan: Callable[[Plan], object] | None = None,
     ) -> None:
         self.number = number
+        self._on_plan = on_plan
         self.fx_passes = fx_passes
         self.reinplaced = reinplaced
         self.native = native
@@ -446,7 +451,10 @@ class CapturedGraph:
 
     def _record(self, key: Key, args: Sequence[Any]) -> Capture:
         """Capture the graph for a key."""
-        return self._new_capture(self._recorder.record(dict(zip(self._symbols, key, strict=False))), args)
+        plan = self._recorder.record(dict(zip(self._symbols, key, strict=False)))
+        if self._on_plan is not None:
+            self._on_plan(plan)
+        return self._new_capture(plan, args)
 
     def _new_capture(self, plan: Plan, args: Sequence[Any]) -> Capture:
         pool = self._pool_for_capture()

@@ -10,7 +10,6 @@ from torchair.logs import logger
 __all__ = ["NEEDS_DEVICE", "WITHOUT_EFFECT", "log_without_effect"]
 
 _GE = """
-    debug.deadlock_check
     debug.graph_dump.type debug.graph_dump.path
     debug.data_dump.type debug.data_dump.path debug.data_dump.filter
     debug.fx_summary.type debug.fx_summary.skip_compile
@@ -40,7 +39,7 @@ _GE = """
 _CAPTURE = """
     disable_static_kernel_compile_cache
     super_kernel_optimize super_kernel_optimize_options super_kernel_debug_options
-    dump_tensor_data data_dump_stage data_dump_dir deadlock_check
+    dump_tensor_data data_dump_stage data_dump_dir
     _vllm_aclnn_static_kernel_sym_index _vllm_aclnn_static_kernel_sym_range
 """
 

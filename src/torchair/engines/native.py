@@ -29,6 +29,8 @@ from torchair.frontend.reinplace import reinplace
 from torchair.ir import Graph, Node
 from torchair.logs import get_logger
 from torchair.native import PartitionRecord, replace_regions
+from torchair.runtime.plan import Plan
+from torchair.trace.plan_check import check_compiled
 
 __all__ = ["NativeEngine", "NativeExecutable"]
 
@@ -87,6 +89,7 @@ class NativeExecutable(TracedExecutable):
 
     def __init__(self, graph: Graph, inputs: Sequence[Any], fake_mode: Any, options: Options) -> None:
         self._options = options
+        self._static = all(value.type.is_static for value in graph.inputs)
         super().__init__(graph, inputs, fake_mode, **SETTINGS)
 
     def _compiled(self, traced: TracedGraph, fake_mode: Any) -> tuple[Callable[[list[Any]], Sequence[Any]], Any]:
@@ -98,8 +101,17 @@ class NativeExecutable(TracedExecutable):
         gm.recompile()
         # A limit is for captures that cost much; these are bounded by the process, and the oldest one goes.
         limits = dataclasses.replace(self._options.capture, capture_limit=sys.maxsize)
-        self.captured = CapturedGraph(next(_numbers), gm, dataclasses.replace(self._options, capture=limits))
+        self.captured = CapturedGraph(
+            next(_numbers), gm, dataclasses.replace(self._options, capture=limits), on_plan=self._checker()
+        )
         return self.captured, self.captured
+
+    def _checker(self) -> Callable[[Plan], object] | None:
+        """What looks for deadlocks in the plan of a static graph, if that was asked for."""
+        if not self._options.deadlock_check or not self._static:
+            return None
+        number = self._name.rpartition("_")[2]
+        return functools.partial(check_compiled, number=int(number) if number.isdecimal() else 0)
 
     @property
     def direct(self) -> CapturedGraph | None:

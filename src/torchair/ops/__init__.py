@@ -14,6 +14,7 @@ from torchair.torchops.event_calls import (
     wait,
 )
 from torchair.torchops.print_call import npu_print
+from torchair.torchops.saving import save_npugraph_tensor
 
 __all__ = [
     "npu_create_tagged_event",
@@ -24,6 +25,7 @@ __all__ = [
     "npu_tagged_event_record",
     "npu_tagged_event_wait",
     "record",
+    "save_npugraph_tensor",
     "wait",
 ]
 

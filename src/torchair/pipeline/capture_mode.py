@@ -21,6 +21,7 @@ from torchair.frontend.stream_scopes import resolve_streams
 from torchair.logs import npugraph_ex_logger as logger
 from torchair.native import replace_regions
 from torchair.native.scopes import mark
+from torchair.trace.plan_check import check_captured
 
 __all__ = ["REINPLACE", "CapturedGraph", "capture_graph"]
 
@@ -67,6 +68,8 @@ def capture_graph(
     build: Callable[..., CapturedGraph] = DeviceSemanticsGraph if options.device_semantics else CapturedGraph
     if on_device is not None:
         build = functools.partial(CapturedDeviceGraph, module=on_device[0], device=on_device[1])
+    if options.deadlock_check and on_device is not None:
+        logger.warning_once("deadlock_check: device graphs have no list of tasks, so nothing is checked")
     return build(
         number,
         gm,
@@ -77,6 +80,7 @@ def capture_graph(
         fx_passes=(*optimized.records, record),
         reinplaced=reinplaced,
         native=native,
+        on_plan=functools.partial(check_captured, number=number) if options.deadlock_check else None,
     )
 
 

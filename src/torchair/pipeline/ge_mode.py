@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -178,6 +179,8 @@ def compile_graph(
         left: list[str] = []
         executable, engine = compile_on(options.engine, converted.graph, options, given, on_fallback=left.append)
     _log_classification(converted.graph, number)
+    if options.deadlock_check:
+        _warn_of_no_check(converted.graph, executable, engine)
     return CompiledGraph(
         number,
         converted,
@@ -188,6 +191,19 @@ def compile_graph(
         verify=options.verify_custom_ops,
         fallbacks=tuple(Fallback(name, reason) for reason in left),
     )
+
+
+def _warn_of_no_check(graph: Graph, executable: Executable, engine: str) -> None:
+    """Say why ``config.debug.deadlock_check`` looks at nothing, where it does (specification, F-105, decision 28)."""
+    if not isinstance(executable, NativeExecutable):
+        reason = f"the {engine} engine has no list of tasks, only the native engine has"
+    elif not all(value.type.is_static for value in graph.inputs):
+        reason = "its sizes are dynamic; compile it with dynamic=False"
+    else:
+        return
+    text = f"config.debug.deadlock_check: {graph.name} is not checked: {reason}"
+    logger.warning_once(text)
+    warnings.warn(text, UserWarning, stacklevel=2)
 
 
 def _log_classification(graph: Graph, number: int) -> None:
