@@ -113,7 +113,8 @@ def test_files_that_are_no_traces(tmp_path, content, words) -> None:
 
 def test_paths_that_are_none(tmp_path) -> None:
     for path in (tmp_path, "a\0b", 3, None):
-        raised(lambda path=path: read_trace(path), TraceFileError)
+        with pytest.raises(TraceFileError, match="A trace cannot be read"):
+            read_trace(path)  # type: ignore[arg-type]
     (tmp_path / "x.json").write_bytes(b"\xff\xfe\xff")
     raised(lambda: read_trace(tmp_path / "x.json"), TraceFileError)
 
