@@ -317,3 +317,21 @@ def test_the_next_row_is_asked_for() -> None:
     assert re.fullmatch(r" *tair::prefetch\(in0 \+ i\d+ \* 1024 \+ 1024, 1024\);", line)
     assert "prefetch" not in _text(lambda x: (torch.softmax(x, 1),), torch.randn(20, 64)), "too short"
     assert "prefetch" not in _text(lambda x: (x.sum(1),), torch.randn(20, 1024)), "every loop reads memory"
+
+
+def test_places_of_extremes() -> None:
+    def program(x: Tensor, n: Tensor) -> list[Tensor]:
+        both = x.max(1)
+        found = [x.argmax(1), (x * 2).argmin(1), both.values, both.indices, x.sum(1), x.argmin(0), x.argmax()]
+        return [*found, n.argmax(1), n.min(1).indices, (n > 0).int().argmax(1), x.amax(1) + x.argmax(1)]
+
+    for length in (1, 2, 63, 64, 65, 300):
+        x = torch.randn(6, length)
+        x[1] = 7  # equal ones
+        x[2, -1] = 100
+        x[3, length // 2] = torch.nan
+        x[3, -1] = torch.nan
+        x[4] = -torch.inf
+        check(program, x, torch.randint(-3, 4, (6, length)))
+    text = _text(lambda x: (x.argmax(1),), torch.randn(3, 300))
+    assert "const int64_t a3_at = tair::argmax_over<float>(300, [&](int64_t i4) {" in text

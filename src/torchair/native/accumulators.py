@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import sympy
 import torch
@@ -11,13 +11,21 @@ import torch
 from torchair.native.formulas import C_TYPES, constant_text
 from torchair.native.operations import Reduce
 from torchair.native.schedule import Group, Member
-from torchair.native.statements import plain
+from torchair.native.statements import indented, plain
 
-__all__ = ["STREAMS", "Accumulator"]
+__all__ = ["STREAMS", "Accumulator", "counted_index"]
 
 #: How many partial results a reduction of cheap values has at once. An addition takes four cycles, and one that waits
 #: for the one before would leave the processor idle for three of them.
 STREAMS = 4
+
+
+def counted_index(member: Member, group: Group) -> sympy.Expr | None:
+    """What ``argmax`` or ``argmin`` returns for an element, by loop variables; None for other members."""
+    if not isinstance(member.operation, Reduce) or member.operation.count is None:
+        return None
+    inner = iter(group.variables[len(group.rows) :])
+    return member.operation.count([sympy.S.Zero if size == 1 else next(inner) for size in member.operation.reduced])
 
 
 class Accumulator:
@@ -73,6 +81,20 @@ class Accumulator:
 
     # --- by rows ---
 
+    def found_at_once(self, name: str, count: str, body: Sequence[str], value: str) -> list[str] | None:
+        """The statements that find the place of an extreme among all elements of a row; None where that is not it.
+
+        Args:
+            name: The loop variable.
+            count: How many elements there are, not 0.
+            body: What computes an element.
+            value: Its name.
+        """
+        if not self.is_serial or self._operation.dtype is torch.bool:
+            return None
+        head = f"const int64_t {self._total}_at = tair::{self._kind}_over<{self._type}>({count}, [&](int64_t {name}) {{"
+        return [head, *indented([*body, f"return {value};"]), "});"]
+
     def declarations(self) -> list[str]:
         lines = [f"{self._wide} {self._total} = {self._identity()};"]
         if self.is_serial:
@@ -121,10 +143,9 @@ class Accumulator:
         return [f"{part} = tair::{'add' if self._kind == 'sum' else 'multiply'}<{self._type}>({part}, {value});"]
 
     def _arg_step(self, value: str, position: Callable[[sympy.Expr], str]) -> list[str]:
-        assert self._operation.count is not None
-        inner = iter(self._group.variables[len(self._group.rows) :])
-        index = [sympy.S.Zero if size == 1 else next(inner) for size in self._operation.reduced]
-        at = plain(position(self._operation.count(index)))
+        counted = counted_index(self.member, self._group)
+        assert counted is not None
+        at = plain(position(counted))
         best, place = f"{self._total}{self._column}", f"{self._total}_at{self._column}"
         sign = ">" if self._kind == "argmax" else "<"
         # The first of several, and the first NaN before all numbers.

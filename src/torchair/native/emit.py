@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import sympy
 import torch
 
-from torchair.native.accumulators import STREAMS, Accumulator
+from torchair.native.accumulators import STREAMS, Accumulator, counted_index
 from torchair.native.expressions import Buffer, Builder, Expr
 from torchair.native.formulas import C_TYPES, constant_text, operation_text, position_text
 from torchair.native.operations import Product, Reduce, Strided, Update, label_of
@@ -103,6 +103,7 @@ class _Emitter:
         self._written = group.writes.keys()
         self._results: dict[Buffer, Expr] = {}  # results of reductions and products, as variables
         self._fits: dict[Expr | None, str] = {}  # of a checked index: the variable that says whether it is in range
+        self._merged: dict[sympy.Symbol, sympy.Expr] = {}  # loop variables that others have taken over: they are 0
         self._memos: dict[object, dict[Expr, Expr]] = {}
         self._kept: dict[Expr, tuple[str, int]] = {}  # its array, and the phase that fills it
 
@@ -152,6 +153,9 @@ class _Emitter:
         for symbol in sorted(position.free_symbols, key=str):
             if symbol in self._builder.indirect:
                 self._variables[symbol] = self._emit(self._builder.indirect[symbol], block)
+
+        if self._merged:
+            position = position.subs(self._merged)
 
         def name_of(symbol: sympy.Symbol) -> str:
             if symbol in self._variables:
@@ -452,6 +456,16 @@ class _Emitter:
             if first == phase
         ]
         writes += [self._store(m, v, inner) for m, v in values if self._is_stored(m)]
+        if len(axes) == 1 and not skipped:
+            for accumulator, value in list(taken):
+                found = self._place_of_extreme(accumulator, names[0], extents[0], inner, value)
+                if found is not None:
+                    row.lines += found
+                    self._take_result(accumulator, row)
+                    taken.remove((accumulator, value))
+            sums = [a for a, _ in taken]
+            if not (sums or writes):
+                return
         serial = any(a.is_serial for a in sums) or any(self._is_serial(m) for m, _ in values)
         streams = 1 if serial or writes else self._streams(sums, axes)
         bodies = [
@@ -467,9 +481,24 @@ class _Emitter:
         else:
             row.lines += self._inner_loops(names, extents, axes[-1][1], sums, bodies, serial=serial)
         for accumulator in sums:
-            row.lines.append(accumulator.result(str(self._results[accumulator.member.out].value)))
-            if self._is_stored(accumulator.member):
-                row.lines.append(self._store(accumulator.member, str(self._results[accumulator.member.out].value), row))
+            self._take_result(accumulator, row)
+
+    def _take_result(self, accumulator: Accumulator, row: _Block) -> None:
+        name = str(self._results[accumulator.member.out].value)
+        row.lines.append(accumulator.result(name))
+        if self._is_stored(accumulator.member):
+            row.lines.append(self._store(accumulator.member, name, row))
+
+    def _place_of_extreme(
+        self, accumulator: Accumulator, name: str, extent: str, inner: _Block, value: str
+    ) -> list[str] | None:
+        """The place of an extreme where it is counted along the row; None where it is found element by element."""
+        counted = counted_index(accumulator.member, self._group)
+        if counted is None or any("bad |=" in line for line in inner.lines):
+            return None
+        if plain(self._position(counted, inner)) != name:
+            return None
+        return accumulator.found_at_once(name, extent, inner.lines, value)
 
     def _streams(self, sums: Sequence[Accumulator], axes: Sequence[tuple[sympy.Symbol, sympy.Expr]]) -> int:
         """How many partial results each reduction has; more than one where its values are cheap and many."""
@@ -751,6 +780,7 @@ class _Emitter:
             (outer, _), (inner, size) = found[d], found[d + 1]
             if all(_is_mergeable(position, outer, inner, size) for position in self._positions(members)):
                 zero = {outer: sympy.S.Zero}
+                self._merged.update(zero)
                 memo: dict[Expr, Expr] = {}
                 for m in members:
                     m.value = self._builder.rewrite(m.value, zero, memo=memo)
@@ -766,6 +796,8 @@ class _Emitter:
         waiting = [m.value for m in members]
         for m in members:
             found[m.offset] = None
+            if (counted := counted_index(m, self._group)) is not None:
+                found[counted.subs(self._merged)] = None
             waiting += [self._builder.indirect[s] for s in m.offset.free_symbols if s in self._builder.indirect]
         while waiting:
             expr = waiting.pop()

@@ -81,7 +81,8 @@ def _source(bodies: Sequence[str], comments: dict[str, tuple[str, ...]]) -> _Sou
         )
     headers = ["scalars", "math", "program"]
     text = "\n".join(functions)
-    headers += [h for h, name in (("matvec", "tair::dot_"), ("attention", "tair::attention")) if name in text]
+    used = (("matvec", "tair::dot_"), ("attention", "tair::attention"), ("reductions", "_over<"))
+    headers += [h for h, name in used if name in text]
     includes = "".join(f"#include <torchair_native/{h}.h>\n" for h in headers)
     return _Source(tuple(bodies), f"{includes}\n{text}")
 
