@@ -15,6 +15,8 @@ __all__ = ["Case", "random_case"]
 FLOATS = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 SIZES = (0, 1, 1, 2, 3, 5, 7, 16, 17, 33, 64, 65)
+#: Rows that are read in several streams, in several blocks, or ahead.
+LONG = (257, 300, 1030, 2100)
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,10 @@ def random_case(seed: int, *, writes: bool = False) -> Case:
 
 
 def _shape(rng: random.Random) -> list[int]:
-    return [rng.choice(SIZES) for _ in range(rng.choice((0, 1, 1, 2, 2, 2, 3, 3, 4)))]
+    shape = [rng.choice(SIZES) for _ in range(rng.choice((0, 1, 1, 2, 2, 2, 3, 3, 4)))]
+    if shape and rng.random() < 0.1:
+        shape[-1] = rng.choice(LONG)
+    return shape
 
 
 def _argument(rng: random.Random, shape: list[int]) -> torch.Tensor:
@@ -192,6 +197,8 @@ def _reduce(rng: random.Random, x: torch.Tensor) -> torch.Tensor:
             lambda: (x != 0).all(one, keepdim=keep),
             lambda: x.argmax(one, keepdim=keep),
             lambda: x.float().argmin(one, keepdim=keep),
+            lambda: x.argmax(),
+            lambda: x.max(one, keepdim=keep).indices,
             lambda: x.sum(),
             lambda: x.float().var(dim, keepdim=keep, correction=0),
             lambda: x.max(one, keepdim=keep).values,
