@@ -13,6 +13,7 @@ __all__ = [
     "Fallback",
     "GraphRecord",
     "NativeCode",
+    "PoolRecord",
     "Recapture",
     "Recompile",
     "Refused",
@@ -150,6 +151,36 @@ class CaptureRecord:
         launches = f"{self.launches} launch{'' if self.launches == 1 else 'es'}"
         own = f", {self.nbytes} of its own" if self.nbytes else ""
         return f"{self.graph} {self.key}: {launches}, {self.arena_nbytes} bytes of the pool{own}"
+
+
+@dataclass(frozen=True, slots=True)
+class PoolRecord:
+    """Memory that captures use in turn.
+
+    Attributes:
+        captures: How many of these captures use it.
+        apart_nbytes: What they would take if each had memory of its own.
+        largest_nbytes: What the largest of them takes.
+        nbytes: What the pool holds, which is its peak: it grows only. Other functions may use it, too.
+        arenas: The most runs that went on at the same time; each took an arena of its own.
+    """
+
+    captures: int
+    apart_nbytes: int
+    largest_nbytes: int
+    nbytes: int
+    arenas: int
+
+    @property
+    def shared_nbytes(self) -> int:
+        """Bytes that need not be there, since captures use the same ones."""
+        return max(self.apart_nbytes - self.largest_nbytes, 0)
+
+    def __str__(self) -> str:
+        captures = f"{self.captures} capture{'' if self.captures == 1 else 's'}"
+        arenas = f"{self.arenas} arena{'' if self.arenas == 1 else 's'}"
+        need = f"{self.apart_nbytes} bytes apart, {self.largest_nbytes} shared"
+        return f"{captures} take {need}; the peak of the pool is {self.nbytes} in {arenas}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,6 +68,8 @@ recompiles: 1
   graph_B: N/N: tensor 'x' size mismatch at index 0. expected 3, actual 4
 recaptures: none
 fallbacks: none
+pools: 1
+  2 captures take 256 bytes apart, 128 shared; the peak of the pool is 128 in 1 arena
 bytes held: N""",
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import types
 import weakref
 from collections import Counter
@@ -11,12 +12,13 @@ from typing import Any
 
 from torchair import _torch_compat
 from torchair.capture.life_cycle import CapturedGraph
+from torchair.capture.pools import Pool
 from torchair.engines.native import NativeExecutable
 from torchair.errors import ArgumentTypeError
 from torchair.native import PartitionRecord
 from torchair.pipeline.ge_mode import CompiledGraph
 from torchair.pipeline.origin import Origin
-from torchair.report import CaptureRecord, Fallback, GraphRecord, NativeCode, Recapture, Recompile, Refused
+from torchair.report import CaptureRecord, Fallback, GraphRecord, NativeCode, PoolRecord, Recapture, Recompile, Refused
 
 __all__ = ["AnyGraph", "Explanation", "explain", "note", "reset"]
 
@@ -36,7 +38,8 @@ class Explanation:
 
     Attributes:
         graphs: The graphs that Dynamo made of it, in order of compilation.
-        captures: What is captured now, one entry a graph and shape key.
+        captures: What is captured now, one entry a graph and shape key; the plans of the native engine, too.
+        pools: The memory that these captures share.
         recompiles: When Dynamo compiled once more, and the guard that failed.
         recaptures: When an existing key was captured again, and why; the last 1000 of each graph.
         fallbacks: What runs otherwise than the mode promises, and why.
@@ -59,6 +62,7 @@ class Explanation:
     torch_calls: Counter[str]
     refused: tuple[Refused, ...]
     native: tuple[NativeCode, ...] = ()
+    pools: tuple[PoolRecord, ...] = ()
     _alive: tuple[weakref.ref[AnyGraph], ...] = field(repr=False, compare=False, default=())
     _none: str = field(repr=False, compare=False, default="none")
 
@@ -66,8 +70,9 @@ class Explanation:
         """Drop the captures of these graphs; the next call captures again."""
         for reference in self._alive:
             graph = reference()
-            if isinstance(graph, CapturedGraph):
-                graph.reset()
+            captured = None if graph is None else _captured(graph)
+            if captured is not None:
+                captured.reset()
 
     def __str__(self) -> str:
         refused = Counter(f"{r.target}: {r.rejection.reason}" for r in self.refused)
@@ -77,6 +82,7 @@ class Explanation:
             ("recompiles", self.recompiles),
             ("recaptures", _counted(self.recaptures)),
             ("fallbacks", self.fallbacks),
+            ("pools", self.pools),
         ]
         if any(graph.mode != "npugraph_ex" for graph in self.graphs):
             sections += [
@@ -129,22 +135,23 @@ def explain(compiled: Any) -> Explanation:
     listed, none, late = _graphs_of(compiled)
     found = sorted(listed, key=lambda pair: pair[0].number)
     graphs = [graph for graph, _ in found]
-    captured = [g for g in graphs if isinstance(g, CapturedGraph)]
+    captured = [(_name(g), inner) for g in graphs if (inner := _captured(g)) is not None]
     reports = [g.report for g in graphs if isinstance(g, CompiledGraph)]
-    pools = {id(pool): pool for graph in captured for pool in graph.pools()}
-    captures = [record for graph in captured for record in graph.records()]
+    pools = {id(pool): pool for _, graph in captured for pool in graph.pools()}
+    captures = [dataclasses.replace(record, graph=name) for name, graph in captured for record in graph.records()]
     return Explanation(
         graphs=tuple(_record(graph, origin) for graph, origin in found),
         captures=tuple(captures),
         recompiles=tuple(_recompiles(found)),
-        recaptures=tuple(r for graph in captured for r in list(graph.recaptures)),
-        fallbacks=(*(f for graph in graphs for f in graph.fallbacks), *_limited(found), *late),
+        recaptures=tuple(dataclasses.replace(r, graph=n) for n, graph in captured for r in list(graph.recaptures)),
+        fallbacks=(*(f for graph in graphs for f in _fallbacks(graph)), *_limited(found), *late),
         bytes_held=sum(pool.nbytes for pool in pools.values()) + sum(record.nbytes for record in captures),
         converted=sum((r.converted for r in reports), Counter[str]()),
         auto_converted=sum((r.auto_converted for r in reports), Counter[str]()),
         torch_calls=sum((r.torch_calls for r in reports), Counter[str]()),
         refused=tuple(r for report in reports for r in report.refused),
         native=tuple(_native_code(_name(g), record) for g in graphs if (record := _programs(g)) is not None),
+        pools=tuple(_pool_record(pool, [graph for _, graph in captured]) for pool in pools.values()),
         _alive=tuple(weakref.ref(graph) for graph in graphs),
         _none=none,
     )
@@ -156,8 +163,9 @@ def reset() -> None:
     What Dynamo compiled stays; ``torch.compiler.reset()`` drops that.
     """
     for graph in list(_graphs):
-        if isinstance(graph, CapturedGraph):
-            graph.reset()
+        captured = _captured(graph)
+        if captured is not None:
+            captured.reset()
 
 
 _NOT_CALLED = "none yet: call it first"
@@ -214,6 +222,25 @@ def _record(graph: AnyGraph, origin: Origin) -> GraphRecord:
         state = "runs eagerly" if graph.runs_eagerly else _number(len(graph.captures), "capture")
         return GraphRecord(graph.name, "npugraph_ex", origin.function, graph.operators, state)
     return GraphRecord(graph.graph.name, "max-autotune", origin.function, len(graph.graph), f"{graph.engine} engine")
+
+
+def _captured(graph: AnyGraph) -> CapturedGraph | None:
+    """What holds the plans of a graph; None where another engine than the native one runs it."""
+    if isinstance(graph, CapturedGraph):
+        return graph
+    return graph.executable.captured if isinstance(graph.executable, NativeExecutable) else None
+
+
+def _fallbacks(graph: AnyGraph) -> Iterator[Fallback]:
+    yield from graph.fallbacks
+    captured = _captured(graph)
+    if captured is not None and captured is not graph:
+        yield from (dataclasses.replace(f, graph=_name(graph)) for f in captured.fallbacks)
+
+
+def _pool_record(pool: Pool, graphs: Iterable[CapturedGraph]) -> PoolRecord:
+    taken = [c.plan.arena_bytes for graph in graphs for c in list(graph.captures.values()) if c.pool is pool]
+    return PoolRecord(len(taken), sum(taken), max(taken, default=0), pool.nbytes, pool.arenas)
 
 
 def _programs(graph: AnyGraph) -> PartitionRecord | None:
