@@ -269,3 +269,20 @@ def test_a_program_is_bound_once_for_each_size() -> None:
         x = torch.randn(shape)
         assert_close(module(x), function(x))
     assert len(program._bound) == 2
+
+
+def test_reductions_to_few_results_have_parts_for_several_workers() -> None:
+    def program(x: Tensor, y: Tensor, z: Tensor) -> list[Tensor]:
+        results = [x.sum(), x.amax(), (x > 3).any(), x.double().mean(), (x * 0.001 + 1).prod(), x.argmax()]
+        return [*results, x.sum(0), x.var(0), y.sum(1), y.var(1, keepdim=True), y.amin((0, 1)), z.sum((0, 2)), z.sum()]
+
+    torch.manual_seed(0)
+    x, y, z = torch.randn(70_000, 3), torch.randn(2, 65_600), torch.randn(3, 2, 33_000)
+    check(program, x, y, z)
+    _, record = lowered(lambda x: (x.sum(0),), x)
+    (program_,) = record.programs
+    assert [g.rows for g in program_.groups] == [(56, 3), (3,)], "70,000 / 56 elements each"
+    _, record = lowered(lambda x: (x.sum(0),), torch.randn(65_537, 1))
+    assert len(record.programs[0].groups) == 1, "a prime number of elements"
+    _, record = lowered(lambda x: (x.sum(0),), x[:1000])
+    assert len(record.programs[0].groups) == 1, "few elements"

@@ -567,7 +567,7 @@ class _Emitter:
             share, starts = str(each), [str(stream * each) for stream in range(count + 1)]
         else:
             share = self._new_name("share")
-            size = end if begin == "0" else f"({end} - {begin})"
+            size = end if begin == "0" else f"{end} - {begin}"
             lines.append(f"const int64_t {share} = {factor(size)} / {count * _LANES} * {_LANES};")
             multiples = ["0", share, *(f"{stream} * {share}" for stream in range(2, count + 1))]
             starts = [_sum_of(begin, multiple) for multiple in multiples]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 import sympy
@@ -17,6 +18,9 @@ from torchair.native.region import LoopValue, Region, Unsupported, compute_dtype
 aten = torch.ops.aten
 
 Formula = Callable[[Expr], Expr]
+
+#: Reductions to fewer results than the first, of so many elements, are split into parts: one worker has one result.
+_FEW, _MANY, _PARTS = 16, 2**16, 64
 
 
 def _dims(region: Region, node: fx.Node) -> tuple[LoopValue, list[int], bool]:
@@ -46,6 +50,12 @@ def reduced(
         formula: Applied to each element first.
     """
     builder = region.builder
+    if (split := _split_of(value, dims, kind)) is not None:
+        axis, parts = split
+        partial = reduced(
+            region, _split_axis(value, axis, parts), [d + (d >= axis) for d in dims], kind, dtype, dtype, formula
+        )
+        return reduced(region, partial, [sum(d not in dims for d in range(axis))], kind, dtype, result)
     kept = [d for d in range(len(value.shape)) if d not in dims]
     order = (*kept, *dims)
 
@@ -70,6 +80,27 @@ def reduced(
         )
     )
     return region.from_buffer(out)
+
+
+def _split_of(value: LoopValue, dims: Sequence[int], kind: str) -> tuple[int, int] | None:
+    """The axis, and the number of its parts, where few results of many elements want more than one worker."""
+    numbers = [int(s) if s.is_Integer else 0 for s in value.shape]
+    kept = math.prod(n for d, n in enumerate(numbers) if d not in dims)
+    if kind.startswith("arg") or not 0 < kept < _FEW or math.prod(numbers) < _MANY:
+        return None
+    axis = next(d for d in dims if numbers[d] > 1)
+    parts = next(p for p in range(_PARTS, 0, -1) if numbers[axis] % p == 0)
+    return (axis, parts) if parts > 1 else None
+
+
+def _split_axis(value: LoopValue, axis: int, parts: int) -> LoopValue:
+    """The value with an axis of so many parts before the axis, which has the elements of a part."""
+    each = value.shape[axis] / parts
+
+    def whole(index: Sequence[sympy.Expr]) -> list[sympy.Expr]:
+        return [*index[:axis], index[axis] * each + index[axis + 1], *index[axis + 2 :]]
+
+    return view_of(value, (*value.shape[:axis], sympy.Integer(parts), each, *value.shape[axis + 1 :]), whole)
 
 
 def _with_dims(value: LoopValue, dims: Sequence[int], shape: Shape, *, keepdim: bool) -> LoopValue:
