@@ -27,11 +27,11 @@ _GE = """
     experimental_config.aclgraph._vllm_aclnn_static_kernel_sym_index
     experimental_config.aclgraph._vllm_aclnn_static_kernel_sym_range
     experimental_config.cc_parallel_enable experimental_config.static_model_ops_lower_limit
-    experimental_config.jit_compile experimental_config.topology_sorting_strategy experimental_config.enable_ref_data
+    experimental_config.jit_compile experimental_config.enable_ref_data
     experimental_config.tiling_schedule_optimize experimental_config.memory_efficiency experimental_config.npu_fx_pass
     experimental_config.aot_config_enable_joint_graph experimental_config.aot_config_output_loss_index
     inference_config.dynamic_gears_merge_policy
-    ge_config.enable_single_stream ge_config.oo_level ge_config.oo_constant_folding
+    ge_config.oo_level ge_config.oo_constant_folding
     ge_config.oo_dead_code_elimination ge_config.export_compile_stat
     ge_config.optimization_switch
     aoe_config.aoe_mode aoe_config.work_path aoe_config.aoe_config_file

@@ -18,7 +18,7 @@ from torch import fx
 from torchair import _torch_compat
 from torchair._torch_compat import OpOverload
 from torchair.convert import automatic, functionalized, scopes, torch_calls
-from torchair.convert.air.ordering import convert_wait, is_wait
+from torchair.convert.air.ordering import StreamOrder, convert_wait_tensor, is_event, is_wait_tensor
 from torchair.convert.custom_op import Conversion
 from torchair.convert.errors import conversion_failed, unconverted
 from torchair.convert.one_to_one import adopt_kernel
@@ -98,6 +98,7 @@ class Driver:
     report: ConversionReport = field(init=False, default_factory=ConversionReport)
     env: dict[fx.Node, Any] = field(init=False, default_factory=dict)
     scopes: scopes.ScopeStack = field(init=False, default_factory=scopes.ScopeStack)
+    order: StreamOrder = field(init=False, default_factory=StreamOrder)
     positions: list[int] = field(init=False, default_factory=list)
     symbols: KnownSymbols = field(init=False)
     _hosts: dict[Any, Value] = field(init=False, default_factory=dict)
@@ -165,10 +166,16 @@ class Driver:
         return value
 
     def _call(self, node: fx.Node) -> None:
-        val = node.meta.get("val")
+        start = len(self.builder.added)
         self.builder.origin = self.origin(node)
         self.builder.scope = self.scopes.attributes
-        self.builder.owned_from = len(self.builder.added)
+        self.builder.owned_from = start
+        if not self.order.handle(self, node, str(self.builder.scope.get("_user_stream_label", ""))):
+            self._convert(node)
+            self.order.note(self, self.builder.added[start:])
+
+    def _convert(self, node: fx.Node) -> None:
+        val = node.meta.get("val")
         if any(self.env.get(source) is _REFUSED for source in node.all_input_nodes):
             self.env[node] = _REFUSED
         elif node.target is operator.getitem:
@@ -177,8 +184,17 @@ class Driver:
             self.env[node] = val
         elif self.scopes.handle(node):
             self.env[node] = None
-        elif is_wait(node):
-            self.env[node] = convert_wait(self, node)
+        elif is_wait_tensor(node):
+            self.env[node] = convert_wait_tensor(self, node)
+        elif is_event(node):
+            self.refuse(
+                node,
+                Rejection(
+                    "events with tags, and streams that native calls name, are for capture mode",
+                    fix='Use torchair.ops.record and torchair.ops.wait, or compile with backend="npugraph_ex".',
+                ),
+            )
+            self.env[node] = _REFUSED
         elif functionalized.matches(node):
             self.env[node] = functionalized.convert(self, node)
         elif _torch_compat.is_with_effects(node.target) and isinstance(node.args[1], OpOverload):

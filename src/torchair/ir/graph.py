@@ -246,6 +246,11 @@ class Node:
         return value
 
     @property
+    def stream(self) -> str:
+        """The label of the stream that it runs on; empty for the default one."""
+        return str(self.scope.get("_user_stream_label", ""))
+
+    @property
     def operands(self) -> tuple[Value | None, ...]:
         """The inputs, with lists flattened; what ``writes``, ``aliases`` and :class:`Slot` count."""
         flat: list[Value | None] = []
@@ -452,6 +457,17 @@ class Graph:
         """Change the execution order. The caller keeps it valid (the verifier checks)."""
         del self._nodes[node]
         self._insert(node, before)
+        self.revision += 1
+
+    def reorder(self, nodes: Sequence[Node]) -> None:
+        """Change the execution order of all nodes. The caller keeps it valid (the verifier checks)."""
+        assert len(nodes) == len(self._nodes) and all(node in self._nodes for node in nodes)
+        self._nodes = dict.fromkeys(nodes)
+        self.revision += 1
+
+    def wait_for(self, node: Node, others: Sequence[Node]) -> None:
+        """Let a node run only after others."""
+        node.control = tuple(dict.fromkeys((*node.control, *others)))
         self.revision += 1
 
     def replace_all_uses_with(self, old: Value, new: Value) -> None:

@@ -11,6 +11,7 @@ from torchair.passes.dead_code import EliminateDeadNodes
 from torchair.passes.identities import RemoveIdentities
 from torchair.passes.inplace import Reinplace
 from torchair.passes.matrix import FoldTransposeIntoMatMul
+from torchair.passes.order import SortNodes
 from torchair.passes.sharing import Caller
 from torchair.passes.views import MergeReshapes, MergeTransposes
 
@@ -28,6 +29,7 @@ __all__ = [
     "Reinplace",
     "RemoveIdentities",
     "RewritePass",
+    "SortNodes",
     "VIEW_PASSES",
     "default_passes",
 ]
@@ -36,11 +38,12 @@ __all__ = [
 VIEW_PASSES = (MergeTransposes.name, MergeReshapes.name, FoldTransposeIntoMatMul.name)
 
 
-def default_passes(caller: Caller | None = None) -> tuple[GraphPass, ...]:
+def default_passes(caller: Caller | None = None, sorting: str = "DFS") -> tuple[GraphPass, ...]:
     """The passes of GE mode, in order.
 
     Args:
         caller: What the caller of the graph does with inputs and outputs; nothing special by default.
+        sorting: ``experimental_config.topology_sorting_strategy``.
     """
     caller = caller or Caller()
     return (
@@ -51,4 +54,5 @@ def default_passes(caller: Caller | None = None) -> tuple[GraphPass, ...]:
         EliminateCommonSubexpressions(),
         Reinplace(caller),
         EliminateDeadNodes(),
+        SortNodes(sorting),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -21,7 +21,7 @@ class EliminateDeadNodes(GraphPass):
 
     Side effects and writes to the memory of a graph input are needed. So are nodes that make known a symbol in the type
     of a needed value. Constant tensors that no node names any more are forgotten, and so are updates of an input with
-    itself.
+    itself. What a node waits for that is taken out, the next one on its stream waits for.
     """
 
     name: ClassVar[str] = "eliminate-dead-nodes"
@@ -31,12 +31,31 @@ class EliminateDeadNodes(GraphPass):
             graph.updates = [(target, source) for target, source in graph.updates if target is not source]
             graph.revision += 1
         needed = _needed(graph)
+        while _hand_on_waits(graph, needed):
+            needed = _needed(graph)
         dead = [node for node in graph if node not in needed]
         for node in reversed(dead):
             graph.remove(node)
         if dead:
             named = {blob.name for node in graph for blob in _blobs(tuple(node.attrs.values()))}
             graph.blobs = {name: tensor for name, tensor in graph.blobs.items() if name in named}
+
+
+def _hand_on_waits(graph: Graph, needed: Collection[Node]) -> bool:
+    """Let the next node on a stream wait for what a node waits for that will be taken out; whether there was one."""
+    following: dict[str, Node] = {}
+    changed = False
+    for node in reversed(graph.nodes):
+        if node in needed:
+            if node.op not in ("Const", "HostInts"):
+                following[node.stream] = node
+        elif node.control and node.op != "Identity":  # what npu_wait_tensor leaves orders uses of its tensor only
+            heir = following.get(node.stream)
+            missing = () if heir is None else [other for other in node.control if other not in heir.control]
+            if heir is not None and missing:
+                graph.wait_for(heir, missing)
+                changed = True
+    return changed
 
 
 def _needed(graph: Graph) -> set[Node]:

@@ -17,6 +17,7 @@ from torchair.convert.driver import Converted, convert_graph
 from torchair.convert.registry import converters
 from torchair.engines import BoxedExecutable, Executable, compile_on
 from torchair.engines.native import NativeExecutable
+from torchair.errors import ConfigValueError
 from torchair.frontend import FxPassRecord, decomposition_table, optimize_fx
 from torchair.frontend.call_inputs import refuse_hidden_layouts, refuse_inputs
 from torchair.ir import Graph
@@ -174,6 +175,8 @@ def compile_graph(
             unconverted_ops=options.unconverted_ops,
             require_prototype=options.require_prototype,
         )
+        if options.enable_single_stream:
+            _put_on_one_stream(converted.graph)
         given = [inputs[i] for i in converted.inputs]
         records = run_passes(converted.graph, given, options, returned_inputs(gm), fuel=optimized.fuel_left)
         left: list[str] = []
@@ -206,10 +209,37 @@ def _warn_of_no_check(graph: Graph, executable: Executable, engine: str) -> None
     warnings.warn(text, UserWarning, stacklevel=2)
 
 
+def _put_on_one_stream(graph: Graph) -> None:
+    """Let a graph run on one stream (specification, F-100).
+
+    Raises:
+        ConfigValueError: Its sizes are fixed, and it has streams of its own.
+    """
+    found = [node for node in graph if node.stream]
+    if found and _is_static(graph):
+        raise ConfigValueError(
+            "A graph with streams of its own cannot run on one stream",
+            why=[
+                "config.ge_config.enable_single_stream = True",
+                f"{found[0].name} is on the stream {found[0].stream!r}",
+            ],
+            fix="Take out torchair.scope.npu_stream_switch, or leave the option False.",
+            where=found[0].origin.source,
+        )
+    for node in found:
+        logger.info_once("enable_single_stream: streams of graphs with symbolic sizes are one stream")
+        node.scope = {key: value for key, value in node.scope.items() if not key.startswith("_user_stream_")}
+
+
+def _is_static(graph: Graph) -> bool:
+    values = (*graph.inputs, *(v for node in graph for v in node.outputs))
+    return all(value.type.is_static for value in values)
+
+
 def _log_classification(graph: Graph, number: int) -> None:
     """Whether sizes are fixed, in the words that users search for (specification, F-12 and F-16)."""
     static_inputs = all(v.type.is_static for v in graph.inputs)
-    static = all(v.type.is_static for node in graph for v in node.outputs) and static_inputs
+    static = _is_static(graph)
     words = ("Static" if static_inputs else "Dynamic", "static" if static else "dynamic")
     level = logger.warning if static_inputs and not static else logger.info
     level(f"{words[0]} FX graph compiled to {words[1]} Ascend GE graph, graph id: {number}")

@@ -38,7 +38,7 @@ def run_passes(
         PassError: A pass failed.
     """
     overlapping = [i for i, given in enumerate(inputs) if isinstance(given, torch.Tensor) and _overlaps(given)]
-    passes = default_passes(Caller(remade_outputs, overlapping))
+    passes = default_passes(Caller(remade_outputs, overlapping), options.topology_sorting_strategy)
     # The option names passes over FX graphs, too.
     names = {p.name for p in passes}
     disabled = [name for name in options.disabled_passes if name in names]
