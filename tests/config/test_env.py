@@ -40,6 +40,7 @@ def test_nothing_set():
         dump_ge_graph=0,
         break_graph_ops=(),
         platform_config=None,
+        single_lane=False,
     )
 
 
@@ -56,6 +57,7 @@ def test_everything_set():
         DUMP_GE_GRAPH="2",
         BREAK_GRAPH_OP_LIST="slice, NN.LINEAR",
         TORCHAIR_PLATFORM_CONFIG="/platform.ini",
+        TORCHAIR_SINGLE_LANE="1",
     )
     assert environment == Environment(
         cache_home="/cache",
@@ -69,6 +71,7 @@ def test_everything_set():
         dump_ge_graph=2,
         break_graph_ops=("SLICE", "NN.LINEAR"),
         platform_config="/platform.ini",
+        single_lane=True,
     )
 
 

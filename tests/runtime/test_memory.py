@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 from typing import Any
 
 from hypothesis import given, strategies as st
 
-from torchair.runtime.memory import ALIGNMENT, Lifetime, plan_offsets
+from torchair.capture.lanes import LaneOrder
+from torchair.runtime.memory import ALIGNMENT, Lifetime, plan_offsets, plan_offsets_of_lanes
+from torchair.runtime.order import Clocks
 
 
 @st.composite
@@ -82,3 +85,49 @@ def test_work_grows_with_the_number_of_values() -> None:
         return done
 
     assert lines(5000) < 12 * lines(500)
+
+
+@st.composite
+def _orders(draw: st.DrawFn) -> tuple[Clocks, list[list[int]]]:
+    """Steps of several lanes in some order, and the steps that use each value."""
+    clocks = Clocks(3)
+    for i in range(draw(st.integers(1, 25))):
+        lane = draw(st.integers(0, 2))
+        after = draw(st.lists(st.integers(0, i - 1), max_size=2)) if i else []
+        clocks.add(lane, after)
+    steps = st.integers(0, len(clocks.lane) - 1)
+    return clocks, draw(st.lists(st.lists(steps, min_size=1, max_size=4, unique=True), max_size=12))
+
+
+@given(_orders(), st.data())
+def test_values_of_several_lanes_share_bytes_only_if_they_are_in_order(
+    made: tuple[Clocks, list[list[int]]], data: st.DataObject
+) -> None:
+    clocks, users = made
+    order = LaneOrder(["", "a", "b"])
+    order.clocks = clocks
+    order.after = [()] * len(clocks.lane)
+    order._users = {i: sorted(steps) for i, steps in enumerate(users)}
+    sizes = [data.draw(st.integers(0, 300)) for _ in users]
+    uses = [order.uses(i, n) for i, n in enumerate(sizes)]
+    offsets, total = plan_offsets_of_lanes([u for u in uses if u is not None], order.horizons())
+    ends = [o + max(n, 1) for o, n in zip(offsets, sizes, strict=True)]
+    assert all(o % ALIGNMENT == 0 for o in offsets)
+    assert max(ends, default=0) <= total
+    for i, j in itertools.combinations(range(len(users)), 2):
+        if offsets[i] < ends[j] and offsets[j] < ends[i]:
+            assert all(clocks.ended_before(a, b) for a in users[i] for b in users[j]) or all(
+                clocks.ended_before(b, a) for a in users[i] for b in users[j]
+            )
+
+
+def test_values_of_lanes_in_order_share_bytes() -> None:
+    clocks = Clocks(2)
+    for lane, after in ((0, ()), (1, (0,)), (0, (1,)), (1, (2,))):
+        clocks.add(lane, after)
+    order = LaneOrder(["", "a"])
+    order.clocks = clocks
+    order.after = [()] * 4
+    order._users = {"a": [0, 1], "b": [1, 2], "c": [2, 3]}
+    uses = [order.uses(name, 64) for name in "abc"]
+    assert plan_offsets_of_lanes([u for u in uses if u is not None], order.horizons()) == ([0, 64, 0], 128)

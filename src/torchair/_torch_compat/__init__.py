@@ -20,6 +20,7 @@ from torchair._torch_compat.aot import (
 from torchair._torch_compat.calls import (
     below_autograd,
     flatten_call,
+    has_dispatch_modes,
     intercepting_calls,
     no_dispatch_modes,
     pytree,
@@ -162,6 +163,7 @@ __all__ = [
     "fake_calls",
     "fake_evaluation",
     "fake_modes",
+    "has_dispatch_modes",
     "find_exact",
     "find_overload",
     "find_packet",

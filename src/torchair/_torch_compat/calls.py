@@ -14,6 +14,7 @@ from torchair._torch_compat.types import OpOverload
 __all__ = [
     "below_autograd",
     "flatten_call",
+    "has_dispatch_modes",
     "intercepting_calls",
     "no_dispatch_modes",
     "pytree",
@@ -65,6 +66,12 @@ def no_dispatch_modes() -> Any:
     from torch.utils._python_dispatch import _disable_current_modes
 
     return _disable_current_modes()
+
+
+def has_dispatch_modes() -> bool:
+    """Whether a dispatch mode is active in this thread."""
+    count = getattr(torch._C, "_len_torch_dispatch_stack", None)
+    return count is not None and bool(count())
 
 
 def below_autograd() -> Any:

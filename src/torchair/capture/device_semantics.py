@@ -145,7 +145,9 @@ class DeviceSemanticsGraph(CapturedGraph):
             pool = self._own_pool if shares else Pool(shared=False)
         if shares and self._memory is None:
             self._memory = new_arena()
-        capture = _FixedAddresses(plan, pool, self._memory if shares else None)
+        capture = _FixedAddresses(
+            plan, pool, self._memory if shares else None, one_lane=self.options.enable_single_stream
+        )
         capture.in_place = {i: args[i].data_ptr() for i in (*self._written, *self._parameters)}
         for i in self._users:
             if not isinstance(args[i], torch.Tensor):

@@ -59,6 +59,9 @@ class _Capturing:
 
 _capturing = _Capturing()
 
+#: Pairs of operators that a warning names.
+_SHOWN_PAIRS = 5
+
 #: Recaptures that a graph remembers, the last ones.
 _REMEMBERED = 1000
 
@@ -78,16 +81,17 @@ class Capture:
     """One plan, and an instance of it for each arena that it ran with.
 
     Attributes:
-        plan: What runs.
+        plan: What runs; with ``one_lane`` in one thread, whatever lanes it has.
         pool: Where its runs borrow arenas.
         entry: Where calls replay it that need no Python, once there is one.
         checked: A replay showed that custom operators return what their fake kernels promise.
     """
 
-    __slots__ = ("_free", "_instances", "_used", "checked", "entry", "plan", "pool")
+    __slots__ = ("_free", "_instances", "_one_lane", "_used", "checked", "entry", "plan", "pool")
 
-    def __init__(self, plan: Plan, pool: Pool) -> None:
+    def __init__(self, plan: Plan, pool: Pool, *, one_lane: bool = False) -> None:
         self.plan = plan
+        self._one_lane = one_lane
         self.pool = pool
         self.entry: Entry | None = None
         self.checked = False
@@ -105,7 +109,7 @@ class Capture:
         try:
             instance = self._instances.get(arena)
             if instance is None:
-                instance = self._instances[arena] = Instance(self.plan, arena)
+                instance = self._instances[arena] = Instance(self.plan, arena, one_lane=self._one_lane)
             try:
                 return instance.replay(args)
             except Exception as error:
@@ -155,8 +159,8 @@ class StaticCapture(Capture):
 
     __slots__ = ("_idle", "_pairs", "_static")
 
-    def __init__(self, plan: Plan, pool: Pool, memory: Arena | None = None) -> None:
-        super().__init__(plan, pool)
+    def __init__(self, plan: Plan, pool: Pool, memory: Arena | None = None, *, one_lane: bool = False) -> None:
+        super().__init__(plan, pool, one_lane=one_lane)
         self._static: list[Arena] = [new_arena() if memory is None else memory]
         self._idle = [0]  # which of them no run uses, the first one last
         self._pairs: dict[tuple[Arena, int], Instance] = {}
@@ -172,7 +176,9 @@ class StaticCapture(Capture):
         try:
             instance = self._pairs.get((arena, place))
             if instance is None:
-                instance = self._pairs[arena, place] = Instance(self.plan, arena, self._static[place])
+                instance = self._pairs[arena, place] = Instance(
+                    self.plan, arena, self._static[place], one_lane=self._one_lane
+                )
             return instance.run(args)
         finally:
             self._free.append(arena)
@@ -223,6 +229,7 @@ class CapturedGraph:
 
     Args:
         on_plan: Called with each plan that is captured, before it runs.
+        explicit_order: The user says himself which streams wait for which, so what he left out is warned about.
     """
 
     _boxed_call = True
@@ -238,7 +245,9 @@ class CapturedGraph:
         fx_passes: tuple[FxPassRecord, ...] = (),
         reinplaced: ReinplaceRecord | None = None,
         native: PartitionRecord | None = None,
-        on_plan: Callable[[Plan], object] | None = None,
+        if self._on_plan is not None:
+            self._on_plan(plan)
+        explicit_order: bool = True,
     ) -> None:
         self.number = number
         self._on_plan = on_plan
@@ -266,7 +275,9 @@ class CapturedGraph:
             self._fall_back("force_eager = True")
             return
         try:
-            self._recorder = Recorder(gm, self.static_inputs, static_outputs=self.static_outputs)
+            self._recorder = Recorder(
+                gm, self.static_inputs, static_outputs=self.static_outputs, explicit_order=explicit_order
+            )
             self._symbols = key_symbols(gm.graph)
             self._read_key = _key_reader(key_sources(gm.graph, self._symbols))
         except CaptureError as error:
@@ -454,11 +465,27 @@ class CapturedGraph:
         plan = self._recorder.record(dict(zip(self._symbols, key, strict=False)))
         if self._on_plan is not None:
             self._on_plan(plan)
+        self._warn_of_order(plan)
         return self._new_capture(plan, args)
+
+    def _warn_of_order(self, plan: Plan) -> None:
+        """Say where one stream uses what another one makes, and does not wait for it."""
+        if plan.unordered:
+            pairs = [
+                f"{user.label} on stream {plan.lanes[user.lane] or 'default'} uses what {maker.label} on stream "
+                f"{plan.lanes[maker.lane] or 'default'} makes{f' ({user.where})' if user.where else ''}"
+                for maker, user in ((plan.steps[a], plan.steps[b]) for a, b in plan.unordered[:_SHOWN_PAIRS])
+            ]
+            more = len(plan.unordered) - len(pairs)
+            logger.warning_once(
+                f"{self.name}: a stream does not wait for what it uses. On the CPU it waits all the same; on a device "
+                f"it would be a race. {'; '.join(pairs)}{f'; and {more} more' if more else ''}"
+            )
 
     def _new_capture(self, plan: Plan, args: Sequence[Any]) -> Capture:
         pool = self._pool_for_capture()
-        return StaticCapture(plan, pool) if self.static_outputs else Capture(plan, pool)
+        kind = StaticCapture if self.static_outputs else Capture
+        return kind(plan, pool, one_lane=self.options.enable_single_stream)
 
     def _pool_for_capture(self) -> Pool:
         options = self.options.capture

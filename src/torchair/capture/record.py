@@ -18,6 +18,7 @@ from torch import fx
 
 from torchair import _torch_compat
 from torchair._torch_compat import OpOverload
+from torchair.capture.lanes import Access, LaneOrder, labels_of, within_limit
 from torchair.capture.operators import (
     ALLOCATIONS,
     COPIES,
@@ -40,8 +41,11 @@ from torchair.capture.values import (
 from torchair.frontend.aliasing import counts_from_storage
 from torchair.frontend.source_lines import source_line
 from torchair.native import NativeProgram, bound_launch
-from torchair.runtime.memory import Lifetime, plan_offsets
-from torchair.runtime.plan import Buffer, Call, Callback, Item, Launch, Plan, Slot, Step, slots_in
+from torchair.native.scopes import mark_of
+from torchair.runtime.memory import Lifetime, plan_offsets, plan_offsets_of_lanes
+from torchair.runtime.order import order_problems
+from torchair.runtime.plan import Buffer, Call, Callback, Item, Launch, Native, Plan, Slot, Step, slots_in
+from torchair.streams import is_record, is_wait
 
 __all__ = ["Recorder", "record"]
 
@@ -72,6 +76,16 @@ class _Root:
     alone: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class _Recorded:
+    """A step without what is known at the end only."""
+
+    node: fx.Node
+    launch: Launch
+    label: str
+    where: str
+
+
 @dataclass(slots=True)
 class Recorder:
     """Records one FX graph under shape keys.
@@ -80,11 +94,13 @@ class Recorder:
         gm: The graph, after all passes.
         static_inputs: Positions of inputs that are parameters or buffers.
         static_outputs: Outputs lie in memory that the next run overwrites.
+        explicit_order: The user says which streams wait for which; what he left out is told in ``Plan.unordered``.
     """
 
     gm: fx.GraphModule
     static_inputs: Collection[int] = ()
     static_outputs: bool = False
+    explicit_order: bool = False
     _nodes: list[fx.Node] = field(default_factory=list)
     _roots_of: dict[fx.Node, frozenset[fx.Node]] = field(default_factory=dict)
     _outputs: tuple[Any, ...] = ()
@@ -136,9 +152,10 @@ def record(
     *,
     static_inputs: Collection[int] = (),
     static_outputs: bool = False,
+    explicit_order: bool = False,
 ) -> Plan:
     """The plan of an FX graph for one shape key; arguments as of :class:`Recorder`."""
-    return Recorder(gm, static_inputs, static_outputs).record(symbols)
+    return Recorder(gm, static_inputs, static_outputs, explicit_order).record(symbols)
 
 
 def _tensors(value: Any) -> list[fx.Node]:
@@ -162,9 +179,15 @@ class _Recording:
         self._buffers: dict[int, tuple[torch.Tensor, fx.Node]] = {}
         self._held_views: list[Call | Item] = []
         self._kept_views: list[Call] = []
-        self._steps: list[tuple[Launch, str, str]] = []
+        self._steps: list[_Recorded] = []
         self._roots: dict[fx.Node, _Root] = {}
         self._unsettled: set[fx.Node] = set()
+        self._order: LaneOrder | None = None  # of a plan with several lanes
+        self._memory: dict[fx.Node, frozenset[Any]] = {}
+        labels = labels_of(recorder._nodes)
+        if len(labels) > 1:
+            self._order = LaneOrder(labels)
+            self._memory = {node: self._memory_of(roots) for node, roots in recorder._roots_of.items()}
         self._returned = set() if recorder.static_outputs else {o for o in recorder._outputs if isinstance(o, fx.Node)}
 
     def plan(self) -> Plan:
@@ -181,8 +204,10 @@ class _Recording:
                 self._node(node)
         outputs = [self._output(o) for o in self._graph._outputs]
         buffers, arena_bytes, static_bytes = self._place()
+        steps = self._with_releases(outputs)
         watched = sorted({s for view in self._kept_views for s in view.reads if s < len(inputs)})
-        return Plan(
+        order = self._order
+        plan = Plan(
             slots=self._count,
             inputs=len(inputs),
             constants=self._constants,
@@ -192,10 +217,15 @@ class _Recording:
             held_views=self._held_views,
             kept_views=self._kept_views,
             watched=watched,
-            steps=self._with_releases(outputs),
+            steps=steps,
             outputs=outputs,
             specs=self._specs(),
+            lanes=("",) if order is None else order.lanes,
+            unordered=tuple(order.unordered) if order is not None and self._graph.explicit_order else (),
         )
+        problems = order_problems(plan)
+        assert not problems, "steps are not in order:\n" + "\n".join(problems)
+        return plan
 
     def _specs(self) -> dict[int, tuple[torch.dtype, tuple[int, ...], tuple[int, ...]]]:
         """What is promised of the tensors that differ from run to run."""
@@ -323,7 +353,10 @@ class _Recording:
                 root = self._roots[self._buffers[s][1]]
                 first, last = (0, end) if kind else (root.first, root.last)
                 lives.append(Lifetime(first, last, shapes[s][2]))
-            found, total = plan_offsets(lives)
+            if self._order is None or kind:
+                found, total = plan_offsets(lives)
+            else:
+                found, total = self._place_over_lanes(these, [life.nbytes for life in lives])
             offsets.update(zip(these, found, strict=True))
             totals.append(total)
         buffers = [
@@ -332,6 +365,27 @@ class _Recording:
         ]
         return buffers, totals[0], totals[1]
 
+    def _place_over_lanes(self, slots: Sequence[int], sizes: Sequence[int]) -> tuple[list[int], int]:
+        """Offsets of these buffers."""
+        order = self._order
+        assert order is not None
+        uses = [order.uses(self._buffers[s][1], n) for s, n in zip(slots, sizes, strict=True)]
+        planned, total = plan_offsets_of_lanes([u for u in uses if u is not None], order.horizons())
+        found = iter(planned)
+        # What nobody uses may lie anywhere.
+        offsets = [0 if u is None else next(found) for u in uses]
+        unused = max((n for u, n in zip(uses, sizes, strict=True) if u is None), default=0)
+        return offsets, max(total, unused)
+
+    def _memory_of(self, roots: Collection[fx.Node]) -> frozenset[Any]:
+        """Memory as lanes know it: a constant of several names is one."""
+        return frozenset(self._constant_memory(r) if r.op == "get_attr" else r for r in roots)
+
+    def _constant_memory(self, node: fx.Node) -> Any:
+        value = _attribute(self._graph.gm, str(node.target))
+        is_memory = isinstance(value, torch.Tensor) and value.layout is torch.strided
+        return ("constant", _torch_compat.storage_id(value)) if is_memory else node
+
     # --- nodes ---
 
     def _new_slot(self) -> int:
@@ -339,9 +393,7 @@ class _Recording:
         return self._count - 1
 
     def _constant(self, node: fx.Node) -> None:
-        value: Any = self._graph.gm
-        for part in str(node.target).split("."):
-            value = getattr(value, part)
+        value = _attribute(self._graph.gm, str(node.target))
         slot = self._slots[node] = self._new_slot()
         self._constants[slot] = value.detach() if isinstance(value, torch.Tensor) else value
         self._held.add(slot)
@@ -349,7 +401,9 @@ class _Recording:
     def _node(self, node: fx.Node) -> None:
         if self._is_known_number(node):
             return
-        if node.target is operator.getitem:
+        if is_record(node) or is_wait(node):
+            self._event(node)
+        elif node.target is operator.getitem:
             self._item(node)
         elif isinstance(node.target, OpOverload) and not is_symbolic_query(node.target):
             self._call(node, node.target)
@@ -357,6 +411,14 @@ class _Recording:
             self._native(node, node.target)
         else:
             self._python(node)
+
+    def _event(self, node: fx.Node) -> None:
+        if self._order is not None:
+            (self._order.record if is_record(node) else self._order.wait)(node)
+        if not all(is_wait(user) for user in node.users):  # the token is an empty tensor
+            slot = self._slots[node] = self._new_slot()
+            self._constants[slot] = torch.empty(0)
+            self._held.add(slot)
 
     def _is_known_number(self, node: fx.Node) -> bool:
         value = node.meta.get("val")
@@ -528,7 +590,15 @@ class _Recording:
         return self._constants[self._slots[node]] if node.op == "get_attr" else self._argument(node)
 
     def _step(self, launch: Launch, node: fx.Node) -> None:
-        self._steps.append((launch, f"{_target(node)} (node {node.name})", source_line(node)))
+        if self._order is not None:
+            self._order.add(node, launch, self._access(node, launch))
+        self._steps.append(_Recorded(node, launch, f"{_target(node)} (node {node.name})", source_line(node)))
+
+    def _access(self, node: fx.Node, launch: Launch) -> Access:
+        access = Access.of(node, launch, self._memory)
+        if isinstance(launch, Native):
+            access.makes.add(self._buffers[launch.workspace][1])
+        return access
 
     def _output(self, value: Any) -> int:
         argument = self._argument(value)
@@ -540,19 +610,42 @@ class _Recording:
         return slot
 
     def _with_releases(self, outputs: Sequence[int]) -> list[Step]:
-        last: dict[int, int] = {}
-        for i, (launch, _, _) in enumerate(self._steps):
-            for slot in (*launch.reads, *launch.writes):
+        touching: dict[int, list[int]] = {}
+        for i, step in enumerate(self._steps):
+            for slot in {*step.launch.reads, *step.launch.writes}:
                 if slot >= 0:
-                    last[slot] = i
+                    touching.setdefault(slot, []).append(i)
         stay = {*outputs, *self._held, *self._kept}
         gone: dict[int, list[int]] = {}
-        for slot, i in last.items():
-            if slot not in stay:
-                gone.setdefault(i, []).append(slot)
-        return [
-            Step(launch, tuple(gone.get(i, ())), name, where) for i, (launch, name, where) in enumerate(self._steps)
-        ]
+        order = self._order
+        for slot, steps in touching.items():
+            last = steps[-1] if order is None else order.ends_all(steps)
+            if slot not in stay and last is not None:
+                gone.setdefault(last, []).append(slot)
+        workers = torch.get_num_threads()
+        cores = [0] * len(self._steps) if order is None else order.cores(workers)
+        found = []
+        for i, step in enumerate(self._steps):
+            mark = mark_of(step.node)
+            limited = within_limit(step.node, mark.limit if mark is not None else None, cores[i])
+            found.append(
+                Step(
+                    step.launch,
+                    tuple(gone.get(i, ())),
+                    step.label,
+                    step.where,
+                    lane=0 if order is None else order.clocks.lane[i],
+                    after=() if order is None else order.after[i],
+                    cores=0 if limited >= workers else limited,
+                )
+            )
+        return found
+
+
+def _attribute(module: Any, name: str) -> Any:
+    for part in name.split("."):
+        module = getattr(module, part)
+    return module
 
 
 def _python_call(node: fx.Node, arguments: Mapping[fx.Node, Any], several: bool) -> Callable[[list[Any]], list[Any]]:

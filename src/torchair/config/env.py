@@ -45,6 +45,7 @@ class Environment:
         break_graph_ops: Python operations that break the graph (``BREAK_GRAPH_OP_LIST``).
         platform_config: INI file that says how many cores there are (``TORCHAIR_PLATFORM_CONFIG``); None: those of the
             machine.
+        single_lane: Whether plans of several lanes run in one thread, in program order (``TORCHAIR_SINGLE_LANE=1``).
     """
 
     cache_home: str | None = None
@@ -58,6 +59,7 @@ class Environment:
     dump_ge_graph: int = 0
     break_graph_ops: tuple[str, ...] = ()
     platform_config: str | None = None
+    single_lane: bool = False
 
     @classmethod
     def read(cls, environ: Mapping[str, str] | None = None) -> Environment:
@@ -80,6 +82,7 @@ class Environment:
             dump_ge_graph=_dump_ge_graph(source.get("DUMP_GE_GRAPH")),
             break_graph_ops=_break_graph_ops(source.get("BREAK_GRAPH_OP_LIST", "")),
             platform_config=source.get("TORCHAIR_PLATFORM_CONFIG") or None,
+            single_lane=source.get("TORCHAIR_SINGLE_LANE") == "1",
         )
 
 

@@ -101,9 +101,8 @@ class NativeExecutable(TracedExecutable):
         gm.recompile()
         # A limit is for captures that cost much; these are bounded by the process, and the oldest one goes.
         limits = dataclasses.replace(self._options.capture, capture_limit=sys.maxsize)
-        self.captured = CapturedGraph(
-            next(_numbers), gm, dataclasses.replace(self._options, capture=limits), on_plan=self._checker()
-        )
+        options = dataclasses.replace(self._options, capture=limits)
+        self.captured = CapturedGraph(next(_numbers), gm, options, on_plan=self._checker(), explicit_order=False)
         return self.captured, self.captured
 
     def _checker(self) -> Callable[[Plan], object] | None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from torch import fx
 
-from torchair.config import CoreCounts
 from torchair.native.units import Unit, ordered_units
 
 __all__ = ["Levels", "levels_of_scopes"]
@@ -40,9 +39,9 @@ def levels_of_scopes(
     views: Collection[fx.Node],
     readers: Mapping[fx.Node, fx.Node],
     kernels: Mapping[fx.Node, str],
-    limits: Mapping[fx.Node, CoreCounts | None],
+    kinds: Mapping[fx.Node, Hashable],
 ) -> Levels:
-    """Put nodes into programs: nodes of one super kernel into one, if that is possible; others with nodes of one limit.
+    """Put nodes into programs: nodes of one super kernel into one, if that is possible; others with nodes of one kind.
 
     Args:
         nodes: In an order that works.
@@ -51,7 +50,7 @@ def levels_of_scopes(
         views: Those that show what another one made.
         readers: Native constants, each with the only native node that reads it: they are part of that one's program.
         kernels: Names of super kernels, of nodes that are in one.
-        limits: Of native nodes.
+        kinds: Of native nodes: those that differ are in different programs.
     """
     bases = _bases(nodes, native, views)
     # What a native node takes by way of views, it takes from the node that made it.
@@ -66,7 +65,7 @@ def levels_of_scopes(
     inner = {n: k for n, k in kernels.items() if n not in readers}
     for unit in ordered_units([n for n in nodes if n not in readers], needs, inner):
         first = unit.nodes[0]
-        program = programs.setdefault(unit if unit.kernel else limits.get(first), len(programs))
+        program = programs.setdefault(unit if unit.kernel else kinds.get(first), len(programs))
         members = set(unit.nodes)
         level = max(
             (

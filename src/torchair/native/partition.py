@@ -35,6 +35,7 @@ from torchair.native.super_kernels import kernels_to_give_up, options_of, super_
 from torchair.native.support import load_support
 from torchair.native.units import Unit
 from torchair.report import SuperKernel
+from torchair.streams import orders_streams, set_stream, stream_of
 
 __all__ = ["PartitionRecord", "replace_regions"]
 
@@ -95,7 +96,7 @@ def replace_regions(
     record = PartitionRecord()
     if isinstance(load_support(), Rejection):
         return gm, record
-    if any(mark_of(node) for node in gm.graph.nodes):
+    if any(mark_of(node) or stream_of(node) for node in gm.graph.nodes):
         gm = _with_own_constants(gm)
     refused: dict[fx.Node, str] = {}
     given_up: set[str] = set()
@@ -146,6 +147,11 @@ def _is_copied(node: fx.Node) -> bool:
     )
 
 
+def _maker(node: fx.Node) -> fx.Node:
+    """The node; of one of several results, what made them."""
+    return node.args[0] if node.target is operator.getitem else node  # type: ignore[return-value]
+
+
 def _tensors(value: Any) -> list[torch.Tensor]:
     if isinstance(value, torch.Tensor):
         return [value]
@@ -191,6 +197,7 @@ class _Partition:
         self.given_up = given_up
         self.limit = limit
         self.marks: dict[fx.Node, Mark] = {n: m for n in gm.graph.nodes if (m := mark_of(n)) is not None}
+        self.has_streams = any(stream_of(n) for n in gm.graph.nodes)
         self.units: dict[int, Unit] = {}  # super kernels, by level
         self.nodes = list(gm.graph.nodes)
         self.position = {n: i for i, n in enumerate(self.nodes)}
@@ -256,19 +263,24 @@ class _Partition:
         return frozenset({node}).union(*(self.roots[n] for n in node.all_input_nodes))
 
     def _find_levels(self) -> None:
-        if self.marks:
+        if self.marks or self.has_streams:
             self._find_levels_of_scopes()
             return
         for node, before in self._dependences():
             self._level_of(node, before)
 
     def _find_levels_of_scopes(self) -> None:
-        """Levels where nodes of different scopes have different ones, and those of one super kernel the same."""
+        """Levels where nodes of different scopes or streams have different ones, those of one super kernel the same."""
         kernels: dict[fx.Node, str] = {}
-        for node in self.native:
-            mark = self._mark(node)
-            if mark.kernel and mark.kernel not in self.given_up:
-                kernels[node] = mark.kernel
+        streams: dict[str, str] = {}  # of each super kernel; its nodes on others run by themselves
+        for node in self.nodes:
+            kernel = self._mark(node).kernel if node in self.native else ""
+            if (
+                kernel
+                and kernel not in self.given_up
+                and streams.setdefault(kernel, self.stream(node)) == self.stream(node)
+            ):
+                kernels[node] = kernel
         found = levels_of_scopes(
             self.nodes,
             dict(self._dependences()),
@@ -276,7 +288,7 @@ class _Partition:
             views=self.views,
             readers={n: r for n in self.nodes if n in self.native and (r := self._only_reader(n)) is not None},
             kernels=kernels,
-            limits={n: self._limit_of([n]) for n in self.native},
+            kinds={n: (self._limit_of([n]), self.stream(n)) for n in self.native},
         )
         self.level, self.inside, self.units = found.level, found.inside, found.units
 
@@ -296,8 +308,11 @@ class _Partition:
 
     def _mark(self, node: fx.Node) -> Mark:
         """The mark of a native node; one of several results has that of the node that made it."""
-        maker: Any = node.args[0] if node.target is operator.getitem else node
-        return self.marks.get(maker, _NO_MARK)
+        return self.marks.get(_maker(node), _NO_MARK)
+
+    def stream(self, node: fx.Node) -> str:
+        """The stream of a node; one of several results has that of the node that made it."""
+        return stream_of(_maker(node))
 
     def limit_of(self, level: int, nodes: Sequence[fx.Node]) -> CoreCounts | None:
         """Cores that the program of a level uses at most."""
@@ -310,8 +325,19 @@ class _Partition:
         last_access: dict[fx.Node, list[fx.Node]] = {}
         last_write: dict[fx.Node, fx.Node] = {}
         last_effect: fx.Node | None = None
+        last_event: dict[str, fx.Node] = {}  # of each stream
+        since_event: dict[str, list[fx.Node]] = {}
         for node in self.nodes:
             before: set[fx.Node] = set(node.all_input_nodes)
+            if node.op == "call_function" and self.has_streams:
+                stream = self.stream(node)
+                if stream in last_event:
+                    before.add(last_event[stream])
+                if orders_streams(node):
+                    before.update(since_event.pop(stream, ()))
+                    last_event[stream] = node
+                else:
+                    since_event.setdefault(stream, []).append(node)
             touched = frozenset().union(*(self.roots[n] for n in node.all_input_nodes))
             writes = self.writes(node)
             effect = writes or _has_effect(node)
@@ -598,6 +624,8 @@ class _RegionNodes:
             after = "" if is_first else why_apart(unit, self.partition.refused)
             record.super_kernels.append(super_kernel(unit, self.partition.marks, after))
         call = graph.call_function(program, tuple(new[n] for n in arguments))
+        (stream,) = {self.partition.stream(n) for n in self.nodes if n.target not in _CREATIONS}
+        set_stream(call, stream)
         call.meta["val"] = [n.meta["val"] for n, _ in outputs]
         for i, (node, _) in enumerate(outputs):
             item = graph.call_function(operator.getitem, (call, i))

@@ -2,7 +2,7 @@
 //
 // After Dynamo has run, what a launch reads comes from far away, so a launch is one small record beside the next: what
 // runs, and the addresses of its operands. Addresses of inputs are written there once a run, and only if they are others
-// than in the run before; iterators are shared by all launches that differ in addresses alone.
+// than in the run before; iterators are shared by all launches of a lane that differ in addresses alone.
 
 #pragma once
 
@@ -76,12 +76,14 @@ class Direct {
   // The tensor in a slot is there when a run begins: an input, or a view of one.
   void is_early(uint32_t slot) { early_.insert({slot, none}); }
 
-  // Add the next step. It runs the launch where there is no shorter way.
-  void add(const Launch& launch) {
+  // Add the next step. It runs the launch where there is no shorter way. Steps of two lanes may run at the same time.
+  void add(const Launch& launch, uint32_t lane) {
+    lane_ = lane;
     constexpr std::string_view builtin = "aten::";
     steps.emplace_back();
     steps.back().rebinds = launch.kind == Kind::Callback ||
         (launch.may_change_inputs() && launch.op->schema().name().compare(0, builtin.size(), builtin) != 0);
+    rebinds_ = rebinds_ || steps.back().rebinds;
     writes_ = writes_ || launch.may_change_inputs() || launch.kind == Kind::Native;
     if (launch.kind == Kind::Call && launch.lists.empty() && launch.numbers.empty()) {
       c10::InferenceMode normal(false);
@@ -130,6 +132,9 @@ class Direct {
     }
     return true;
   }
+
+  // Some step may give other memory to inputs: then addresses are taken once more during a run.
+  bool rebinds() const { return rebinds_; }
 
   std::vector<Step> steps;
 
@@ -269,7 +274,7 @@ class Direct {
   Kernel* shared_kernel(const Elementwise& function, const at::Scalar& scalar, at::TensorIterator&& iterator,
                         const Operand* const* operands) {
     std::ostringstream key;
-    key << std::hexfloat << function.name << ' ' << static_cast<int>(scalar.type()) << ' ' << scalar.toDouble();
+    key << lane_ << ' ' << std::hexfloat << function.name << ' ' << static_cast<int>(scalar.type()) << ' ' << scalar.toDouble();
     for (int i = 0; i < function.operands(); ++i) {
       const auto& tensor = operands[i]->tensor;
       key << ' ' << static_cast<int>(tensor.scalar_type()) << tensor.sizes() << tensor.strides();
@@ -370,6 +375,8 @@ class Direct {
   std::vector<Held> held_;
   std::vector<at::Tensor> numbers_;
   std::vector<Late> late_;
+  uint32_t lane_ = 0;  // of the last step
+  bool rebinds_ = false;
   bool writes_ = false;  // some launch writes what it is given
   int64_t generation_ = -1;  // of the arenas when the addresses of what is held were taken
 };

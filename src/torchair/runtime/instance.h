@@ -4,8 +4,10 @@
 
 #include "arena.h"
 #include "direct.h"
+#include "lanes.h"
 #include "launch.h"
 #include "native.h"
+#include "threads.h"
 #include "values.h"
 
 #include <torch/csrc/Dtype.h>
@@ -15,9 +17,15 @@
 #include <c10/core/InferenceMode.h>
 #include <c10/core/impl/TorchDispatchModeTLS.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstdint>
+#include <exception>
 #include <memory>
+#include <optional>
+#include <random>
 #include <string>
+#include <thread>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -35,6 +43,47 @@ struct WatchedInput {
   const c10::TensorImpl* tensor = nullptr;
   const c10::StorageImpl* storage = nullptr;
   int64_t offset = 0;
+};
+
+// What tests and traces want of a run, beside its results.
+struct Watch {
+  using Clock = std::chrono::steady_clock;
+
+  int64_t most_microseconds = 0;         // steps are delayed by at most that
+  uint64_t seed = 0;
+  bool times_steps = false;
+  Clock::time_point began;
+  std::vector<std::pair<int64_t, int64_t>> times;  // of each step, in nanoseconds since the run began
+
+  bool is_on() const { return most_microseconds > 0 || times_steps; }
+
+  void begin_run(size_t steps) {
+    times.assign(times_steps ? steps : 0, {-1, -1});
+    ++seed;
+    began = Clock::now();
+  }
+
+  // Different for each step and each run, and the same for a seed.
+  void delay(uint32_t position, bool before) const {
+    if (most_microseconds == 0) return;
+    std::minstd_rand random(static_cast<uint32_t>(seed * 7919 + position * 2 + (before ? 1 : 0) + 1));
+    random.discard(3);
+    const auto wait = static_cast<int64_t>(random()) % (2 * most_microseconds) - most_microseconds;
+    if (wait > 0) std::this_thread::sleep_for(std::chrono::microseconds(wait));
+  }
+
+  void begin_step(uint32_t position) {
+    delay(position, true);
+    if (times_steps) times[position].first = since_begin();
+  }
+
+  void end_step(uint32_t position) {
+    if (times_steps) times[position].second = since_begin();
+    delay(position, false);
+  }
+
+ private:
+  int64_t since_begin() const { return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - began).count(); }
 };
 
 class PlanInstance {
@@ -87,6 +136,30 @@ class PlanInstance {
     slots_.values.at(result) = slots_.values.at(slot).toListRef().at(item);
     slots_.held.at(result) = true;
   }
+
+  // Where and when the next step runs: its lane, the steps of other lanes that it waits for, how many workers it may use.
+  void place(uint32_t lane, std::vector<uint32_t> after, int cores) {
+    lane_ = lane;
+    after_ = std::move(after);
+    cores_.resize(body_.size() + 1, 0);
+    cores_.back() = cores;
+    limits_cores_ = limits_cores_ || cores != 0;
+  }
+
+  // Run all steps in the thread of the caller, in the order in which they were added.
+  void use_one_lane() { one_lane_ = true; }
+
+  // Delay each step at random, by at most so many microseconds; 0: not at all.
+  void delay_steps(uint64_t seed, int64_t most_microseconds) {
+    watch_.seed = seed;
+    watch_.most_microseconds = most_microseconds;
+  }
+
+  // Whether to note when each step begins and ends.
+  void time_steps(bool on) { watch_.times_steps = on; }
+
+  // When each step of the last run began and ended, in nanoseconds from its begin; -1 for one that did not run.
+  const std::vector<std::pair<int64_t, int64_t>>& times() const { return watch_.times; }
 
   void add_call(const std::string& name, const std::string& overload, const py::list& arguments,
                 const std::vector<int32_t>& results, const std::vector<uint32_t>& release, bool may_alias) {
@@ -157,6 +230,9 @@ class PlanInstance {
       if (!slots_.held[slot]) transient_.push_back(static_cast<uint32_t>(slot));
     direct_.finish();
     body_.shrink_to_fit();
+    cores_.resize(body_.size(), 0);
+    lane_stacks_.resize(lanes_.count());
+    lane_warnings_.resize(lanes_.count());
   }
 
   // --- running ---
@@ -193,7 +269,9 @@ class PlanInstance {
       // The graph says itself where it converts.
       c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
       refresh_views();
-      run_body();
+      if (watch_.is_on()) watch_.begin_run(body_.size());
+      // A user's mode wants to see every operator, in the thread where it is on.
+      if (lanes_.count() < 2 || one_lane_ || c10::impl::dispatch_mode_enabled() || !run_lanes()) run_body();
     } catch (...) {
       clear();
       throw;
@@ -207,8 +285,9 @@ class PlanInstance {
   }
 
   void add(Launch&& launch, const std::vector<uint32_t>& release) {
+    lanes_.add(lane_, after_);
     body_.push_back(std::move(launch));
-    direct_.add(body_.back());
+    direct_.add(body_.back(), lane_);
     auto& step = direct_.steps.back();
     step.first_release = static_cast<uint32_t>(releases_.size());
     step.releases = static_cast<uint32_t>(release.size());
@@ -220,19 +299,92 @@ class PlanInstance {
     bool direct = !c10::impl::dispatch_mode_enabled() && direct_.bind();
     auto* const steps = direct_.steps.data();
     const auto count = static_cast<int64_t>(direct_.steps.size());
+    std::optional<ThreadShare> share;
+    if (limits_cores_) share.emplace(at::get_num_threads());
+    const bool special = limits_cores_ || watch_.is_on();
     for (failed_ = 0; failed_ < count; ++failed_) {
       auto& step = steps[failed_];
+      if (C10_UNLIKELY(special)) {
+        if (share) share->use(cores_[failed_]);
+        watch_.begin_step(static_cast<uint32_t>(failed_));
+      }
       if (step.run == Step::Run::Launch || !direct || !direct_.run(step)) {
-        launch(body_[failed_]);
+        launch(body_[failed_], stack_);
         if (step.rebinds && direct) direct = direct_.bind(/*again=*/true);
       }
-      for (uint32_t i = 0; i < step.releases; ++i) slots_.values[releases_[step.first_release + i]] = IValue();
+      release(step);
+      if (C10_UNLIKELY(special)) watch_.end_step(static_cast<uint32_t>(failed_));
     }
   }
 
-  void launch(const Launch& launch) {
+  void release(const Step& step) {
+    for (uint32_t i = 0; i < step.releases; ++i) slots_.values[releases_[step.first_release + i]] = IValue();
+  }
+
+  // What Lanes runs.
+  class LaneBody {
+   public:
+    LaneBody(PlanInstance& plan, bool direct) : plan_(plan), direct_(direct), all_(at::get_num_threads()) {}
+
+    struct State {
+      State(LaneBody& body, uint32_t lane) {
+        if (lane != 0) caller.emplace(body.caller_, body.plan_.lane_warnings_[lane]);
+        share.emplace(body.all_);
+        body.plan_.lane_stacks_[lane].share = &*share;
+      }
+      std::optional<CallerState::Guard> caller;
+      std::optional<ThreadShare> share;
+    };
+
+    State enter(uint32_t lane) { return State(*this, lane); }
+
+    void step(uint32_t position, uint32_t lane) {
+      auto& own = plan_.lane_stacks_[lane];
+      auto& step = plan_.direct_.steps[position];
+      own.share->use(plan_.cores_[position]);
+      const bool watched = plan_.watch_.is_on();
+      if (C10_UNLIKELY(watched)) plan_.watch_.begin_step(position);
+      if (step.run == Step::Run::Launch || !direct_ || !plan_.direct_.run(step)) plan_.launch(plan_.body_[position], own.stack);
+      plan_.release(step);
+      if (C10_UNLIKELY(watched)) plan_.watch_.end_step(position);
+    }
+
+    std::exception_ptr caught(uint32_t lane) {
+      plan_.lane_stacks_[lane].stack.clear();
+      try {
+        throw;
+      } catch (python_error& error) {
+        error.persist();  // else it stays behind in this thread
+        return std::current_exception();
+      } catch (...) {
+        return std::current_exception();
+      }
+    }
+
+   private:
+    PlanInstance& plan_;
+    bool direct_;
+    int all_;
+    CallerState caller_;
+  };
+
+  // False where threads are missing: then nothing ran.
+  bool run_lanes() {
+    LaneBody body(*this, !direct_.rebinds() && direct_.bind());
+    bool ran = false;
+    try {
+      ran = lanes_.run(body, failed_);
+    } catch (...) {
+      for (auto& warnings : lane_warnings_) warnings.repeat();
+      throw;
+    }
+    for (auto& warnings : lane_warnings_) warnings.repeat();
+    return ran;
+  }
+
+  void launch(const Launch& launch, Stack& stack) {
     switch (launch.kind) {
-      case Kind::Call: call(launch, slots_, stack_, *arena_); break;
+      case Kind::Call: call(launch, slots_, stack, *arena_); break;
       case Kind::Item: take_item(launch, slots_); break;
       case Kind::Callback: call_back(launch, slots_); break;
       case Kind::Native: natives_[launch.item].run(slots_); break;
@@ -280,6 +432,21 @@ class PlanInstance {
   std::vector<uint32_t> transient_;
   Stack stack_;
   int64_t failed_ = -1;
+
+  // What a lane has of its own.
+  struct alignas(64) LaneStack {
+    Stack stack;
+    ThreadShare* share = nullptr;
+  };
+  Lanes lanes_;
+  std::vector<LaneStack> lane_stacks_;
+  std::vector<CollectedWarnings> lane_warnings_;
+  std::vector<int> cores_;  // of each step
+  bool limits_cores_ = false;
+  bool one_lane_ = false;
+  Watch watch_;
+  uint32_t lane_ = 0;  // of the next step
+  std::vector<uint32_t> after_;
 };
 
 }  // namespace torchair

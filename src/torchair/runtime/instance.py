@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import random
+import time
 from collections.abc import Callable, Iterator, Sequence
 from types import ModuleType
 from typing import Any, Protocol
@@ -9,9 +12,11 @@ from typing import Any, Protocol
 import torch
 
 from torchair import _torch_compat
+from torchair.config import Environment
 from torchair.errors import ExecutionError, Rejection, TorchAirError
 from torchair.runtime.extension import load_extension
 from torchair.runtime.plan import Call, Callback, Item, Launch, Native, Plan, Slot
+from torchair.runtime.python_lanes import run_lanes
 
 __all__ = ["Arena", "Entry", "Instance", "new_arena", "new_entry"]
 
@@ -87,6 +92,7 @@ class Instance:
         plan: What runs.
         arena: Where its intermediate values lie; enlarged to what the plan needs.
         static: Where its static outputs lie, likewise; memory of its own when omitted.
+        one_lane: Run all steps in the thread of the caller, whatever lanes the plan has.
 
     Attributes:
         plan: What runs.
@@ -95,7 +101,7 @@ class Instance:
         replay: :meth:`run` without words for what fails; who calls it calls :meth:`explain` then.
     """
 
-    def __init__(self, plan: Plan, arena: Arena, static: Arena | None = None) -> None:
+    def __init__(self, plan: Plan, arena: Arena, static: Arena | None = None, *, one_lane: bool = False) -> None:
         self.plan = plan
         self.arena = arena
         arena.reserve(plan.arena_bytes)
@@ -108,6 +114,8 @@ class Instance:
             self.core: Any = _PythonCore(plan, arena, self._static)
         else:
             self.core = _native_core(extension, plan, arena, self._static)
+        if one_lane or Environment.read().single_lane:
+            self.core.use_one_lane()
         self.replay: Callable[[list[Any]], list[Any]] = self.core.run
 
     def run(self, inputs: list[Any]) -> list[Any]:
@@ -122,6 +130,14 @@ class Instance:
         except Exception as error:
             self.explain(error)
             raise
+
+    def timed_run(self, inputs: list[Any]) -> tuple[list[Any], list[tuple[int, int]]]:
+        """Run the plan; also when each step began and ended, in nanoseconds from the begin of the run."""
+        self.core.time_steps(True)
+        try:
+            return self.run(inputs), self.core.times
+        finally:
+            self.core.time_steps(False)
 
     def explain(self, error: Exception) -> None:
         """Name the launch that failed in the last run.
@@ -153,6 +169,7 @@ def _native_core(extension: ModuleType, plan: Plan, arena: Any, static: Any) -> 
     core.watch(plan.watched)
     for step in plan.steps:
         launch = step.launch
+        core.place(step.lane, step.after, step.cores)
         if isinstance(launch, Call):
             core.add_call(*_name(launch), _encoded(launch), launch.results, step.release, launch.may_alias)
         elif isinstance(launch, Item):
@@ -248,6 +265,19 @@ class _PythonCore:
             for view in plan.held_views:
                 self._launch(view, self._held)
         self._watched: list[Any] = []
+        self._one_lane = False
+        self._delays: tuple[random.Random, float] | None = None
+        self._times = False
+        self.times: list[tuple[int, int]] = []
+
+    def use_one_lane(self) -> None:
+        self._one_lane = True
+
+    def delay_steps(self, seed: int, most_microseconds: int) -> None:
+        self._delays = (random.Random(seed), most_microseconds * 1e-6) if most_microseconds else None
+
+    def time_steps(self, on: bool) -> None:
+        self._times = on
 
     def run(self, inputs: list[Any]) -> list[Any]:
         self.failed = -1
@@ -255,16 +285,56 @@ class _PythonCore:
             raise RuntimeError(f"the plan takes {self._plan.inputs} inputs, not {len(inputs)}")
         slots = {**self._held, **dict(enumerate(inputs))}
         inputs.clear()
-        with torch.no_grad(), _torch_compat.below_autograd(), _torch_compat.disabled_autocast():
+        steps = self._plan.steps
+        self.times = [(-1, -1)] * len(steps) if self._times else []
+        began = time.perf_counter_ns()
+
+        def step(position: int) -> None:
+            self._delay()
+            start = time.perf_counter_ns() - began
+            self._launch(steps[position].launch, slots)
+            for slot in steps[position].release:
+                slots.pop(slot, None)
+            if self._times:
+                self.times[position] = start, time.perf_counter_ns() - began
+            self._delay()
+
+        with self._state():
             for view in self._plan.kept_views:
                 self._launch(view, slots)
-            for i, step in enumerate(self._plan.steps):
-                self.failed = i
-                self._launch(step.launch, slots)
-                for slot in step.release:
-                    slots.pop(slot, None)
+            if len(self._plan.lanes) > 1 and not self._one_lane and not _torch_compat.has_dispatch_modes():
+                failure = run_lanes(self._plan, step, self._state_of_others())
+                if failure is not None:
+                    self.failed, error = failure
+                    raise error
+            else:
+                for i in range(len(steps)):
+                    self.failed = i
+                    step(i)
         self.failed = -1
         return [slots[slot] for slot in self._plan.outputs]
+
+    @staticmethod
+    @contextlib.contextmanager
+    def _state() -> Iterator[None]:
+        with torch.no_grad(), _torch_compat.below_autograd(), _torch_compat.disabled_autocast():
+            yield
+
+    def _state_of_others(self) -> Callable[[], contextlib.AbstractContextManager[None]]:
+        """What a thread enters to have the state of this one."""
+        inference = torch.is_inference_mode_enabled()
+
+        @contextlib.contextmanager
+        def state() -> Iterator[None]:
+            with torch.inference_mode(inference), self._state():
+                yield
+
+        return state
+
+    def _delay(self) -> None:
+        if self._delays is not None:
+            random_numbers, most = self._delays
+            time.sleep(max(0.0, random_numbers.uniform(-most, most)))
 
     def _launch(self, launch: Launch, slots: dict[int, Any]) -> None:
         if isinstance(launch, Item):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import bisect
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-__all__ = ["ALIGNMENT", "Lifetime", "plan_offsets"]
+__all__ = ["ALIGNMENT", "Lifetime", "Uses", "plan_offsets", "plan_offsets_of_lanes"]
 
 #: Bytes; what PyTorch's own CPU allocator aligns to.
 ALIGNMENT = 64
@@ -49,6 +50,67 @@ def plan_offsets(lifetimes: Sequence[Lifetime]) -> tuple[list[int], int]:
             done += 1
         offsets[i] = free.take(_aligned(lifetime.nbytes))
     return offsets, free.top
+
+
+@dataclass(frozen=True, slots=True)
+class Uses:
+    """Memory that steps of several lanes use, by the clocks of ``runtime/order.py``.
+
+    Attributes:
+        step: The first step that uses it, in program order.
+        first: What has ended when the first step of each lane that uses it starts.
+        last: How many steps of each lane have ended when none uses it any more.
+        nbytes: How much.
+    """
+
+    step: int
+    first: tuple[tuple[int, ...], ...]
+    last: tuple[int, ...]
+    nbytes: int
+
+    def end_before(self, clock: Sequence[int]) -> bool:
+        """Whether nobody uses it any more."""
+        return all(map(operator.le, self.last, clock))
+
+
+def plan_offsets_of_lanes(uses: Sequence[Uses], horizons: Sequence[Sequence[int]]) -> tuple[list[int], int]:
+    """Offsets such that values overlap only if all uses of one end before the first one of the other.
+
+    Walks the program once and gives each value the smallest gap between those that may be used at the same time.
+
+    Args:
+        uses: One for each value, in any order.
+        horizons: For each step, what has ended when it or a later one of the program starts.
+
+    Returns:
+        As :func:`plan_offsets`.
+    """
+    offsets = [0] * len(uses)
+    top = 0
+    live: list[int] = []
+    for i in sorted(range(len(uses)), key=lambda i: uses[i].step):
+        use, size = uses[i], _aligned(uses[i].nbytes)
+        live = [j for j in live if not uses[j].end_before(horizons[use.step])]
+        taken = sorted(
+            (offsets[j], offsets[j] + _aligned(uses[j].nbytes))
+            for j in live
+            if not all(uses[j].end_before(clock) for clock in use.first)
+        )
+        offsets[i] = _smallest_gap(taken, size)
+        top = max(top, offsets[i] + size)
+        live.append(i)
+    return offsets, top
+
+
+def _smallest_gap(taken: Sequence[tuple[int, int]], size: int) -> int:
+    """Where so many bytes fit between ranges, which are sorted and may overlap; behind them if nowhere else."""
+    end, best, best_size = 0, -1, -1
+    for begin, after in taken:
+        gap = begin - end
+        if gap >= size and (best < 0 or gap < best_size):
+            best, best_size = end, gap
+        end = max(end, after)
+    return end if best < 0 else best
 
 
 def _aligned(nbytes: int) -> int:

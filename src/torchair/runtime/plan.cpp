@@ -12,6 +12,12 @@
 using namespace torchair;
 
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
+  // A thread of lanes keeps its Python state: an error that Python set there is not lost when the GIL is given back.
+  LanePool::default_prepare() = [] {
+    PyGILState_Ensure();
+    PyEval_SaveThread();
+  };
+  module.def("lane_threads", [] { return LanePool::of_process().threads(); });
   py::class_<Arena, std::shared_ptr<Arena>>(module, "Arena")
       .def(py::init<>())
       .def("reserve", &Arena::reserve)
@@ -25,6 +31,11 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
       .def("describe", &PlanInstance::describe)
       .def("hold_views", &PlanInstance::hold_views)
       .def("hold_item", &PlanInstance::hold_item)
+      .def("place", &PlanInstance::place)
+      .def("use_one_lane", &PlanInstance::use_one_lane)
+      .def("delay_steps", &PlanInstance::delay_steps)
+      .def("time_steps", &PlanInstance::time_steps)
+      .def_property_readonly("times", &PlanInstance::times)
       .def("add_call", &PlanInstance::add_call)
       .def("add_item", &PlanInstance::add_item)
       .def("add_callback", &PlanInstance::add_callback)
