@@ -38,8 +38,8 @@ class _FixedAddresses(StaticCapture):
 
     __slots__ = ("buffers", "in_place", "kept")
 
-    def __init__(self, plan: Plan, pool: Pool, memory: Arena | None) -> None:
-        super().__init__(plan, pool, memory)
+    def __init__(self, plan: Plan, pool: Pool, memory: Arena | None, *, one_lane: bool = False) -> None:
+        super().__init__(plan, pool, memory, one_lane=one_lane)
         self.in_place: dict[int, int] = {}
         self.buffers: dict[int, torch.Tensor] = {}
         self.kept: dict[int, torch.Tensor] = {}

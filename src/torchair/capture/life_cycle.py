@@ -245,8 +245,7 @@ class CapturedGraph:
         fx_passes: tuple[FxPassRecord, ...] = (),
         reinplaced: ReinplaceRecord | None = None,
         native: PartitionRecord | None = None,
-        if self._on_plan is not None:
-            self._on_plan(plan)
+        on_plan: Callable[[Plan], object] | None = None,
         explicit_order: bool = True,
     ) -> None:
         self.number = number
