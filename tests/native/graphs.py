@@ -14,7 +14,7 @@ from torchair.engines.native import NativeExecutable
 from torchair.frontend.reinplace import reinplace
 from torchair.native import PartitionRecord, replace_regions
 
-__all__ = ["assert_close", "check", "copies", "has_narrow_products", "lowered", "native", "traced"]
+__all__ = ["assert_close", "check", "copies", "least_precision", "lowered", "native", "traced"]
 
 #: How much results of fused kernels may differ from those of single operators.
 _TOLERANCES = {
@@ -41,16 +41,18 @@ def traced(function: Callable[..., Any], arguments: Sequence[Any], *, mode: str 
     return gm
 
 
-def has_narrow_products(gm: fx.GraphModule) -> bool:
-    """Whether it multiplies matrices of 16-bit floats: other orders of summation round to other numbers."""
-    products = ("mm", "bmm", "attention")
-    return any(
-        isinstance(value := node.args[-1] if node.args else None, fx.Node)
-        and isinstance(tensor := value.meta.get("val"), torch.Tensor)
-        and tensor.dtype in (torch.bfloat16, torch.float16)
-        for node in gm.graph.nodes
-        if any(p in str(node.target) for p in products)
-    )
+def least_precision(gm: fx.GraphModule) -> torch.dtype:
+    """The dtype whose rounding may show in all results, whatever their dtype.
+
+    16-bit floats where matrices of them are multiplied: other orders of summation round to other numbers.
+    """
+    tensors = {n: t for n in gm.graph.nodes if isinstance(t := n.meta.get("val"), torch.Tensor)}
+    for node in gm.graph.nodes:
+        last = node.args[-1] if node.args else None
+        is_product = any(p in str(node.target) for p in ("mm", "bmm", "attention"))
+        if is_product and last in tensors and tensors[last].dtype in (torch.bfloat16, torch.float16):
+            return torch.bfloat16
+    return torch.float32 if any(t.dtype is torch.float32 for t in tensors.values()) else torch.float64
 
 
 def native(gm: fx.GraphModule, *, in_place: bool = False) -> tuple[fx.GraphModule, PartitionRecord]:
@@ -65,11 +67,13 @@ def native(gm: fx.GraphModule, *, in_place: bool = False) -> tuple[fx.GraphModul
     return replace_regions(gm, compile=False)
 
 
-def assert_close(got: Sequence[torch.Tensor], want: Sequence[torch.Tensor], *, narrow: bool = False) -> None:
+def assert_close(
+    got: Sequence[torch.Tensor], want: Sequence[torch.Tensor], *, precision: torch.dtype = torch.float64
+) -> None:
     """Same dtypes, sizes and strides; values within rounding.
 
     Args:
-        narrow: Values went through products in 16-bit floats, whatever they are now.
+        precision: What values were rounded to on the way, whatever they are now.
     """
     assert len(got) == len(want)
     for g, w in zip(got, want, strict=True):
@@ -77,7 +81,8 @@ def assert_close(got: Sequence[torch.Tensor], want: Sequence[torch.Tensor], *, n
         assert w.numel() < 2 or all(
             n == 1 or a == b for n, a, b in zip(w.shape, g.stride(), w.stride(), strict=True)
         ), f"strides {g.stride()} instead of {w.stride()} for {tuple(w.shape)}"
-        tolerance = _TOLERANCES[torch.bfloat16] if narrow and w.is_floating_point() else _TOLERANCES.get(w.dtype, {})
+        known = [_TOLERANCES[d] for d in (w.dtype, precision) if w.is_floating_point()]
+        tolerance = max(known, key=lambda t: t["rtol"], default={})
         torch.testing.assert_close(
             g, w, equal_nan=True, check_stride=False, rtol=tolerance.get("rtol"), atol=tolerance.get("atol")
         )

@@ -263,7 +263,10 @@ def _product(rng: random.Random, x: torch.Tensor, y: torch.Tensor) -> torch.Tens
                 rows.expand(1, 2, *rows.shape), keys, keys * 0.5, is_causal=rng.random() < 0.3
             ),
             lambda: torch.nn.functional.scaled_dot_product_attention(
-                rows.expand(1, 2, *rows.shape), keys, keys, attn_mask=torch.ones(rows.shape[0], columns).tril().log()
+                rows.expand(1, 2, *rows.shape),
+                keys,
+                keys,
+                attn_mask=torch.ones(rows.shape[0], columns, dtype=rows.dtype).tril().log(),
             ),
         )
     )()

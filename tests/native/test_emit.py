@@ -335,3 +335,41 @@ def test_places_of_extremes() -> None:
         check(program, x, torch.randint(-3, 4, (6, length)))
     text = _text(lambda x: (x.argmax(1),), torch.randn(3, 300))
     assert "const int64_t a3_at = tair::argmax_over<float>(300, [&](int64_t i4) {" in text
+
+
+_FLOATS = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
+
+
+def test_loops_of_all_floats_are_vectorized(support: Support, tmp_path: Path) -> None:
+    if "clang" in support.compiler.identity.lower():
+        pytest.skip("Clang tells otherwise which loops it vectorized")
+    functions: dict[str, Callable[[Tensor, Tensor], Any]] = {
+        "pointwise": lambda x, y: torch.relu(x * y + 1) - y,
+        "functions": lambda x, y: torch.nn.functional.silu(x) + torch.nn.functional.gelu(y) + torch.tanh(x),
+        "select": lambda x, y: torch.where(x > y, x, y).clamp(-1, 1),
+        "copy": lambda x, y: torch.cat([x, y], 1),
+        "rows": lambda x, y: torch.softmax(x + y, 1),
+        "norm": lambda x, y: x * torch.rsqrt(x.float().pow(2).mean(1, keepdim=True) + 1e-5).to(x.dtype),
+        "casts": lambda x, y: x.to(torch.float32) + y.to(torch.int32),
+    }
+    scalar = []
+    for dtype in _FLOATS:
+        for name, function in functions.items():
+            kernels = _kernels(lambda *xs, f=function: (f(*xs),), torch.randn(64, 512, dtype=dtype).to(dtype),
+                               torch.randn(64, 512).to(dtype))  # fmt: skip
+            text = _source([k.body for k in kernels], {k.body: k.comment for k in kernels}).text
+            source = tmp_path / "vectors.cpp"
+            source.write_text(text)
+            flags = [f for f in support.flags if not f.startswith("-Wl,") and not f.endswith(".so")]
+            command = [*support.compiler.command, *flags, "-fopt-info-vec-optimized", "-c", str(source)]
+            ran = subprocess.run([*command, "-o", str(tmp_path / "vectors.o")], capture_output=True, text=True)
+            assert ran.returncode == 0, ran.stderr
+            found = [int(n) for n in re.findall(r"vectors\.cpp:(\d+):.*loop vectorized", ran.stderr)]
+            lines = text.splitlines()
+            for at, line in enumerate(lines):
+                if line.startswith("#pragma omp simd"):
+                    indent = lines[at + 1][: -len(lines[at + 1].lstrip())]
+                    end = next(i for i in range(at + 2, len(lines)) if lines[i].startswith(indent + "}"))
+                    if not any(at + 2 <= n <= end + 1 for n in found):
+                        scalar.append((dtype, name, "\n".join(lines[at : end + 1])))
+    assert scalar == []

@@ -15,7 +15,7 @@ import pytest
 import torch
 from torch import fx
 
-from tests.native.graphs import assert_close, has_narrow_products, native, traced
+from tests.native.graphs import assert_close, least_precision, native, traced
 from tests.native.random_graphs import Case, random_case
 from torchair.native import PartitionRecord
 from torchair.native.program import compile_programs
@@ -31,7 +31,7 @@ class _Ready:
     case: Case
     before: str
     want: list[torch.Tensor]
-    narrow: bool
+    precision: torch.dtype
     module: fx.GraphModule
     record: PartitionRecord
 
@@ -53,9 +53,9 @@ def _prepare(seed: int, mode: str, *, writes: bool) -> _Ready | None:
         results = gm(*arguments)
     except Exception:  # noqa: BLE001 (whatever PyTorch says about a graph that was made at random)
         return None
-    before, narrow = gm.code, has_narrow_products(gm)
+    before, precision = gm.code, least_precision(gm)
     module, record = native(gm, in_place=writes)
-    return _Ready(case, before, [*results, *arguments], narrow, module, record)
+    return _Ready(case, before, [*results, *arguments], precision, module, record)
 
 
 def _check(seeds: Iterable[int], mode: str, *, writes: bool) -> int:
@@ -66,7 +66,7 @@ def _check(seeds: Iterable[int], mode: str, *, writes: bool) -> int:
         arguments = r.case.fresh()
         try:
             results = r.module(*arguments)
-            assert_close([*results, *arguments], r.want, narrow=r.narrow)
+            assert_close([*results, *arguments], r.want, precision=r.precision)
         except Exception as e:
             kernels = [k for p in r.record.programs for k in p.kernels]
             text = "\n".join("\n".join((*(f"// {c}" for c in k.comment), k.body)) for k in kernels)

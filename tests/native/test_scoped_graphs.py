@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import fx
 
-from tests.native.graphs import assert_close, has_narrow_products, native, traced
+from tests.native.graphs import assert_close, least_precision, native, traced
 from tests.native.random_graphs import Case, random_case
 from torchair import _torch_compat
 from torchair.frontend.reinplace import reinplace
@@ -38,7 +38,7 @@ def _quiet() -> Iterator[None]:
 
 def _prepared(
     seed: int, *, writes: bool
-) -> tuple[Case, list[torch.Tensor], bool, fx.GraphModule, PartitionRecord] | None:
+) -> tuple[Case, list[torch.Tensor], torch.dtype, fx.GraphModule, PartitionRecord] | None:
     case = random_case(seed, writes=writes)
     try:
         gm = traced(case.function, case.fresh())
@@ -46,7 +46,7 @@ def _prepared(
         results = gm(*arguments)
     except Exception:  # noqa: BLE001 (whatever PyTorch says about a graph that was made at random)
         return None
-    narrow = has_narrow_products(gm)
+    precision = least_precision(gm)
     if writes:
         with _torch_compat.no_dispatch_modes():
             reinplace(gm, intermediates=True, inputs=True)
@@ -57,17 +57,17 @@ def _prepared(
         if node.op == "call_function" and scope:
             mark([node], node.name, scope)
     module, record = native(gm)
-    return case, [*results, *arguments], narrow, module, record
+    return case, [*results, *arguments], precision, module, record
 
 
 @pytest.mark.parametrize("writes", [False, True])
 def test_programs_of_scopes_agree_with_operators(writes: bool) -> None:
     ready = [r for seed in range(300, 340) if (r := _prepared(seed, writes=writes)) is not None]
     compile_programs([p for *_, record in ready for p in record.programs])
-    for case, want, narrow, module, _ in ready:
+    for case, want, precision, module, _ in ready:
         arguments = case.fresh()
         try:
-            assert_close([*module(*arguments), *arguments], want, narrow=narrow)
+            assert_close([*module(*arguments), *arguments], want, precision=precision)
         except Exception as e:
             raise AssertionError(f"seed {case.seed}: {e}\n{module.code}") from e
     assert sum(len(record.super_kernels) > 1 for *_, record in ready) > 10

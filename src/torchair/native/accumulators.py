@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import sympy
 import torch
 
-from torchair.native.formulas import C_TYPES, constant_text
+from torchair.native.formulas import VALUE_TYPES, constant_text
 from torchair.native.operations import Reduce
 from torchair.native.schedule import Group, Member
 from torchair.native.statements import indented, plain
@@ -48,7 +48,7 @@ class Accumulator:
         self._kind = member.operation.kind
         if member.operation.dtype is torch.bool and self._kind in ("max", "min"):
             self._kind = "any" if self._kind == "max" else "all"
-        self._type = C_TYPES[member.operation.dtype]
+        self._type = VALUE_TYPES[member.operation.dtype]
         # GCC 12 vectorizes no reduction of bool among wider numbers.
         self._is_wide_flag = self._kind in ("any", "all") and member.value.op != "load"
         if self._is_wide_flag:
@@ -178,10 +178,10 @@ class Accumulator:
             total = f"({self._nan}{self._column} ? {nan} : {total})"
         elif self._floating and self._operation.dtype is not torch.float64:
             total = f"static_cast<{self._type}>({total})"
-        return f"tair::cast<{C_TYPES[self.member.out.dtype]}>({total})"
+        return f"tair::cast<{VALUE_TYPES[self.member.out.dtype]}>({total})"
 
     def result(self, name: str) -> str:
-        return f"const {C_TYPES[self.member.out.dtype]} {name} = {self.final()};"
+        return f"const {VALUE_TYPES[self.member.out.dtype]} {name} = {self.final()};"
 
     # --- by columns ---
 

@@ -10,11 +10,11 @@ import torch
 
 from torchair.native.accumulators import STREAMS, Accumulator, counted_index
 from torchair.native.expressions import Buffer, Builder, Expr
-from torchair.native.formulas import C_TYPES, constant_text, operation_text, position_text
+from torchair.native.formulas import C_TYPES, VALUE_TYPES, constant_text, operation_text, position_text
 from torchair.native.operations import Product, Reduce, Strided, Update, label_of
 from torchair.native.region import product
 from torchair.native.schedule import Group, Member
-from torchair.native.statements import c_type, factor, indented, offset_pointer, plain, pragma, sum_text
+from torchair.native.statements import c_type, factor, indented, offset_pointer, plain, pragma, stored
 from torchair.native.strips import strip_loops
 
 __all__ = ["Kernel", "emit"]
@@ -186,7 +186,7 @@ class _Emitter:
             return known
         text = self._text(expr, block)
         name = self._new_name()
-        block.lines.append(f"const {C_TYPES[expr.dtype]} {name} = {text};")
+        block.lines.append(f"const {VALUE_TYPES[expr.dtype]} {name} = {text};")
         block.names[expr] = name
         return name
 
@@ -196,7 +196,9 @@ class _Emitter:
             assert expr.offset is not None
             mask = self._emit(expr.mask, block) if expr.mask is not None else ""
             element = f"{self._pointer(expr.buffer)}[{plain(self._position(expr.offset, block))}]"
-            return f"{mask} ? {element} : {C_TYPES[expr.dtype]}(0)" if mask else element
+            if expr.dtype in (torch.bfloat16, torch.float16):
+                element += ".bits"
+            return f"{mask} ? {element} : {VALUE_TYPES[expr.dtype]}(0)" if mask else element
         if expr.op == "index":
             return plain(self._position(expr.value, block))
         args = [self._emit(a, block) for a in expr.args]
@@ -268,12 +270,12 @@ class _Emitter:
 
     def _store(self, member: Member, value: str, block: _Block) -> str:
         place = f"{self._pointer(member.out)}[{plain(self._position(member.offset, block))}]"
-        if isinstance(member.operation, Update) and member.operation.accumulate:
-            value = sum_text(member.out.dtype, place, value)
+        accumulate = isinstance(member.operation, Update) and member.operation.accumulate
+        statement = stored(place, value, member.out.dtype, accumulate=accumulate)
         # Nothing is written for an index out of range.
         checks = [self._builder.indirect.get(s) for s in sorted(member.offset.free_symbols, key=str)]
         fits = " & ".join(self._fits[c] for c in checks if c in self._fits)
-        return f"if ({fits}) {place} = {value};" if fits else f"{place} = {value};"
+        return f"if ({fits}) {statement}" if fits else statement
 
     # --- loops ---
 
@@ -435,7 +437,7 @@ class _Emitter:
                 elif seen[expr] < member.phase and expr not in self._kept and len(self._kept) < _MOST_ARRAYS:
                     name = self._new_name("kept")
                     self._kept[expr] = name, seen[expr]
-                    arrays.append(f"alignas(64) {C_TYPES[expr.dtype]} {name}[{length}];")
+                    arrays.append(f"alignas(64) {VALUE_TYPES[expr.dtype]} {name}[{length}];")
         return arrays
 
     def _phase(self, members: Sequence[Member], axes: Sequence[tuple[sympy.Symbol, sympy.Expr]], row: _Block) -> None:
@@ -662,7 +664,7 @@ class _Emitter:
         for a in sums:
             result = str(self._results[a.member.out].value)
             array = result.partition("[")[0]
-            lines.append(f"{C_TYPES[a.member.out.dtype]} {array}[{_COLUMNS}];")
+            lines.append(f"{VALUE_TYPES[a.member.out.dtype]} {array}[{_COLUMNS}];")
             after.lines.append(f"{result} = {a.final()};")
             if self._is_stored(a.member):
                 after.lines.append(self._store(a.member, result, after))
@@ -685,7 +687,7 @@ class _Emitter:
             self._variables[column_variable] = column
         calls, blocks = [], []
         for i, p in enumerate(group.products):
-            blocks.append(f"{C_TYPES[p.out.dtype]} sums{i}[{m * _COLUMNS}];")
+            blocks.append(f"{VALUE_TYPES[p.out.dtype]} sums{i}[{m * _COLUMNS}];")
             calls.append(self._product_call(p, f"sums{i}", depth, top))
             self._results[p.out] = self._builder.variable(
                 f"sums{i}[{row_name} * {_COLUMNS} + {column} - first]",
@@ -697,7 +699,7 @@ class _Emitter:
             if p.out in self._stored:
                 index: list[sympy.Expr] = [sympy.S.Zero if v is None else v for v in (row_variable, column_variable)]
                 place = f"{self._pointer(p.out)}[{plain(self._position(p.out.offset(index), block))}]"
-                block.lines.append(f"{place} = {self._results[p.out].value};")
+                block.lines.append(stored(place, str(self._results[p.out].value), p.out.dtype))
         self._member_statements(group.members, block)
         return [
             *self._unless_empty([n], top),

@@ -13,9 +13,9 @@ from torchair import _torch_compat
 from torchair.native.expressions import Expr
 from torchair.native.region import Unsupported
 
-__all__ = ["C_TYPES", "constant_text", "operation_text", "position_text"]
+__all__ = ["C_TYPES", "VALUE_TYPES", "constant_text", "operation_text", "position_text"]
 
-#: Types of elements.
+#: Types of elements in memory.
 C_TYPES: dict[torch.dtype, str] = {
     torch.float32: "float",
     torch.float64: "double",
@@ -27,6 +27,13 @@ C_TYPES: dict[torch.dtype, str] = {
     torch.int8: "int8_t",
     torch.uint8: "uint8_t",
     torch.bool: "bool",
+}
+
+#: Types of values in functions.
+VALUE_TYPES = {
+    **C_TYPES,
+    torch.bfloat16: "tair::bfloat16_bits",
+    torch.float16: "tair::float16_bits",
 }
 
 _COMPARISONS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
@@ -46,7 +53,7 @@ def operation_text(expr: Expr, args: Sequence[str]) -> str:
     name, dtype = expr.op, expr.dtype
     operand = expr.args[0].dtype
     if name == "cast":
-        return f"tair::cast<{C_TYPES[dtype]}>({args[0]})"
+        return f"tair::cast<{VALUE_TYPES[dtype]}>({args[0]})"
     if name == "where":
         return f"{args[0]} ? {args[1]} : {args[2]}"
     if name in _COMPARISONS:
@@ -85,7 +92,7 @@ def constant_text(value: bool | int | float, dtype: torch.dtype) -> str:
     if dtype is torch.bool:
         return "true" if value else "false"
     if dtype in (torch.bfloat16, torch.float16):
-        return f"{C_TYPES[dtype]}({constant_text(value, torch.float32)})"
+        return f"tair::cast<{VALUE_TYPES[dtype]}>({constant_text(value, torch.float32)})"
     if not dtype.is_floating_point:
         if value == -(2**63):
             return "(-INT64_C(9223372036854775807) - 1)"

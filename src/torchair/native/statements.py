@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import torch
 
 from torchair.native.expressions import Buffer
-from torchair.native.formulas import C_TYPES
+from torchair.native.formulas import C_TYPES, VALUE_TYPES
 
-__all__ = ["c_type", "factor", "indented", "offset_pointer", "plain", "pragma", "sum_text"]
+__all__ = ["c_type", "factor", "indented", "offset_pointer", "plain", "pragma", "stored"]
 
 
 def c_type(buffer: Buffer) -> str:
@@ -50,10 +50,20 @@ def offset_pointer(pointer: str, start: str) -> str:
     return pointer if start == "0" else f"{pointer} + {plain(start)}"
 
 
-def sum_text(dtype: torch.dtype, a: str, b: str) -> str:
-    """A sum of two values of a dtype."""
+def stored(place: str, value: str, dtype: torch.dtype, *, accumulate: bool = False) -> str:
+    """An assignment to an element in memory.
+
+    Args:
+        accumulate: The value is added to what is there.
+    """
     if dtype in (torch.bfloat16, torch.float16):
-        return f"{C_TYPES[dtype]}(static_cast<float>({a}) + static_cast<float>({b}))"
+        if accumulate:
+            value = f"tair::cast<{VALUE_TYPES[dtype]}>(static_cast<float>({place}) + tair::cast<float>({value}))"
+        return f"{place}.bits = {value};"
+    if not accumulate:
+        return f"{place} = {value};"
     if dtype is torch.bool:
-        return f"{a} | {b}"
-    return f"{a} + {b}" if dtype.is_floating_point else f"tair::add<{C_TYPES[dtype]}>({a}, {b})"
+        return f"{place} = {place} | {value};"
+    if dtype.is_floating_point:
+        return f"{place} = {place} + {value};"
+    return f"{place} = tair::add<{C_TYPES[dtype]}>({place}, {value});"

@@ -23,48 +23,63 @@ TAIR_INLINE To bit_cast(From from) {
 
 // ---------------------------------------------------------------- 16-bit floats
 
+// Values of them in functions: their bits, as a type of its own. Locals of class type would keep loops from being vectorized. Nothing
+// converts them silently; tair::cast does.
+enum class bfloat16_bits : uint16_t {};
+enum class float16_bits : uint16_t {};
+
+namespace detail {
+
 // The upper half of a float. Rounds to nearest, ties to even; NaN stays NaN.
+TAIR_INLINE bfloat16_bits to_bfloat16(float value) {
+  const uint32_t from = bit_cast<uint32_t>(value);
+  const uint32_t rounded = (from + 0x7fffu + ((from >> 16) & 1u)) >> 16;
+  return static_cast<bfloat16_bits>(static_cast<uint16_t>(value != value ? 0x7fc0u : rounded));
+}
+
+TAIR_INLINE float from_bfloat16(bfloat16_bits bits) { return bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
+
+// IEEE half precision. Rounds to nearest, ties to even. In integers, which compilers vectorize.
+TAIR_INLINE float16_bits to_float16(float value) {
+  const uint32_t all = bit_cast<uint32_t>(value), sign = (all >> 16) & 0x8000u, magnitude = all & 0x7fffffffu;
+  // Normal results: rebase the exponent, round away 13 bits. Subnormal ones: adding 0.5 lets the float unit round.
+  const uint32_t normal = (magnitude - 0x38000000u + 0xfffu + ((magnitude >> 13) & 1u)) >> 13;
+  const uint32_t tiny = bit_cast<uint32_t>(bit_cast<float>(magnitude) + 0.5f) - 0x3f000000u;
+  uint32_t to = magnitude < 0x38800000u ? tiny : normal;
+  to = magnitude >= 0x477ff000u ? 0x7c00u : to;
+  to = magnitude > 0x7f800000u ? 0x7e00u : to;
+  return static_cast<float16_bits>(static_cast<uint16_t>(sign | to));
+}
+
+TAIR_INLINE float from_float16(float16_bits bits) {
+  const uint32_t all = static_cast<uint32_t>(bits), sign = (all & 0x8000u) << 16, magnitude = all & 0x7fffu;
+  const uint32_t normal = (magnitude << 13) + 0x38000000u + (magnitude >= 0x7c00u ? 0x38000000u : 0u);
+  // Subnormal: the fraction counts steps of 2^-24.
+  const uint32_t tiny = bit_cast<uint32_t>(static_cast<float>(static_cast<int32_t>(magnitude)) * 5.9604644775390625e-8f);
+  return bit_cast<float>(sign | (magnitude < 0x400u ? tiny : normal));
+}
+
+}  // namespace detail
+
+// They in memory.
 struct bfloat16 {
-  uint16_t bits;
+  bfloat16_bits bits;
 
   bfloat16() = default;
-  TAIR_INLINE explicit bfloat16(float value) {
-    const uint32_t from = bit_cast<uint32_t>(value);
-    const uint32_t rounded = (from + 0x7fffu + ((from >> 16) & 1u)) >> 16;
-    bits = static_cast<uint16_t>(value != value ? 0x7fc0u : rounded);
-  }
-  TAIR_INLINE operator float() const { return bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
+  TAIR_INLINE explicit bfloat16(float value) : bits(detail::to_bfloat16(value)) {}
+  TAIR_INLINE operator float() const { return detail::from_bfloat16(bits); }
 };
 
-// IEEE half precision. Rounds to nearest, ties to even.
 struct float16 {
-#ifdef __FLT16_MAX__
-  _Float16 value;
+  float16_bits bits;
 
   float16() = default;
-  TAIR_INLINE explicit float16(float from) : value(static_cast<_Float16>(from)) {}
-  TAIR_INLINE operator float() const { return static_cast<float>(value); }
-#else  // a compiler without _Float16: the conversions in integers
-  uint16_t bits;
-
-  float16() = default;
-  TAIR_INLINE explicit float16(float from) {
-    const uint32_t all = bit_cast<uint32_t>(from), sign = (all >> 16) & 0x8000u, magnitude = all & 0x7fffffffu;
-    // Normal results: rebase the exponent, round away 13 bits. Subnormal ones: adding 0.5 lets the float unit round.
-    const uint32_t normal = (magnitude - 0x38000000u + 0xfffu + ((magnitude >> 13) & 1u)) >> 13;
-    const uint32_t tiny = bit_cast<uint32_t>(bit_cast<float>(magnitude) + 0.5f) - 0x3f000000u;
-    uint32_t to = magnitude < 0x38800000u ? tiny : normal;
-    to = magnitude >= 0x47800000u ? 0x7c00u : to;
-    to = magnitude > 0x7f800000u ? 0x7e00u : to;
-    bits = static_cast<uint16_t>(sign | to);
-  }
-  TAIR_INLINE operator float() const {
-    const uint32_t sign = (bits & 0x8000u) << 16, magnitude = bits & 0x7fffu;
-    const uint32_t normal = (magnitude << 13) + 0x38000000u + (magnitude >= 0x7c00u ? 0x38000000u : 0u);
-    // Subnormal: the fraction counts steps of 2^-24.
-    const uint32_t tiny = bit_cast<uint32_t>(static_cast<float>(static_cast<int32_t>(magnitude)) * 5.9604644775390625e-8f);
-    return bit_cast<float>(sign | (magnitude < 0x400u ? tiny : normal));
-  }
+#ifdef __FLT16_MAX__  // one instruction
+  TAIR_INLINE explicit float16(float from) : bits(bit_cast<float16_bits>(static_cast<_Float16>(from))) {}
+  TAIR_INLINE operator float() const { return static_cast<float>(bit_cast<_Float16>(bits)); }
+#else
+  TAIR_INLINE explicit float16(float from) : bits(detail::to_float16(from)) {}
+  TAIR_INLINE operator float() const { return detail::from_float16(bits); }
 #endif
 };
 
@@ -108,6 +123,14 @@ TAIR_INLINE To cast(From from) {
   using detail::same;
   if constexpr (same<To, From>) {
     return from;
+  } else if constexpr (same<From, bfloat16_bits>) {
+    return cast<To>(detail::from_bfloat16(from));
+  } else if constexpr (same<From, float16_bits>) {
+    return cast<To>(detail::from_float16(from));
+  } else if constexpr (same<To, bfloat16_bits>) {
+    return detail::to_bfloat16(cast<float>(from));
+  } else if constexpr (same<To, float16_bits>) {
+    return detail::to_float16(cast<float>(from));
   } else if constexpr (same<To, bool>) {
     if constexpr (is_floating<From>) {
       return static_cast<opmath_t<From>>(from) != 0;
