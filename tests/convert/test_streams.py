@@ -18,6 +18,7 @@ from torchair.ir.text import from_text, to_text
 from torchair.ir.types import DType
 from torchair.ir.verify import verify
 from torchair.passes import EliminateDeadNodes
+from torchair.streams import stream_of
 
 #: Tests pass what annotations forbid.
 ops: Any = torchair.ops
@@ -180,3 +181,25 @@ def test_a_single_stream(dynamic) -> None:
     assert "enable_single_stream = True" in str(caught.value)
     gm, inputs = aot_graph(lambda x: x.sin(), torch.rand(3))
     compile_graph(gm, inputs, Options.from_config(config))
+
+
+def test_the_native_engine_is_told_of_streams() -> None:
+    config = torchair.CompilerConfig()
+    config.engine = "native"
+    backend = torchair.get_npu_backend(compiler_config=config)
+
+    def program(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        with scope.npu_stream_switch("a"):
+            a = torch.sort(x).values  # which no native program does
+            token = ops.record()
+        ops.wait([token])
+        return a, torch.sort(y).values
+
+    torch.compile(program, backend=backend, fullgraph=True)(torch.rand(5), torch.rand(5))
+    gm = backend.graphs[-1].executable.captured.gm
+    found = [
+        (str(n.target).split(".")[1], stream_of(n))
+        for n in gm.graph.nodes
+        if "air" in str(n.target) or "sort" in str(n.target)
+    ]
+    assert found == [("sort", "a"), ("record", "a"), ("wait", ""), ("sort", "")]

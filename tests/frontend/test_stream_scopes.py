@@ -198,6 +198,7 @@ def test_more_cores_than_there_are() -> None:
     with pytest.raises(ValueError, match="out of range") as caught:
         resolved(program)
     assert isinstance(caught.value, ArgumentError)
+    assert "limit_core_num(100000, 1)" in caught.value.where[0]
 
 
 @pytest.mark.parametrize(

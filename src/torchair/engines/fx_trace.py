@@ -31,6 +31,8 @@ from torchair.ir.symbols import evaluate
 from torchair.native.scopes import SCOPE_KEYS, mark
 from torchair.opset.kernels import Evaluator, kernels, node_evaluator
 from torchair.opset.torch_types import torch_dtype
+from torchair.streams import set_stream
+from torchair.torchops.streams import record, wait
 
 __all__ = ["Output", "TracedGraph", "trace_graph"]
 
@@ -128,6 +130,10 @@ class _Tracer:
         self.env: dict[Value, Any] = {}
         self.bindings: dict[str, Any] = {}
         self.token: Any = None
+        # Only the native engine knows streams; the others run nodes in the graph's order.
+        lanes = engine == "native" and any(n.stream for n in self.nodes)
+        self.awaited = {other for n in self.nodes for other in n.control} if lanes else set()
+        self.tokens: dict[Node, Any] = {}
         self.outputs: list[Output] = []
 
     def _is_read(self, value: Value) -> bool:
@@ -188,12 +194,17 @@ class _Tracer:
             shape, dtype = [1] * value.rank, torch_dtype(value.dtype)
             self.env[value] = torch.full(shape, number, dtype=dtype, device=value.type.device)
         self.token = arguments[-1] if self.has_effects else None
+        self.tokens = {}
         for node in self.nodes:
             before = _torch_compat.trace_length()
+            self._order(node)
             self._step(node)
+            if node in self.awaited:
+                self.tokens[node] = record()
             made = _torch_compat.traced_nodes(before)
             for fx_node in made:
                 fx_node.meta[SOURCE] = node.origin.source
+                set_stream(fx_node, node.stream)
             if not node.scope.keys().isdisjoint(SCOPE_KEYS):
                 mark(made, node.name, node.scope)
         outputs = self._outputs()
@@ -209,6 +220,11 @@ class _Tracer:
         assert value.type.content is not None, f"%{value.name} has no value"
         self.env[value] = _content_tensor(value.type, self.bindings)
         return self.env[value]
+
+    def _order(self, node: Node) -> None:
+        """Let what is traced next wait for the nodes that a node waits for."""
+        if self.awaited and (tokens := [self.tokens[other] for other in node.control if other in self.tokens]):
+            wait(tokens)
 
     def _step(self, node: Node) -> None:
         try:

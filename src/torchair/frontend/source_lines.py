@@ -13,14 +13,16 @@ __all__ = ["SOURCE", "source_line"]
 #: Key of ``meta`` for the line of a node that was made for something else than a line: an IR node.
 SOURCE = "torchair_source"
 
-#: Where PyTorch's own files are: a line there (of ``nn.Linear``, of ``torch.cond``) is not the user's.
-_PYTORCH = f"{Path(torch.__file__).parent}{os.sep}"
+#: Where PyTorch's files and ours are: a line there (of ``nn.Linear``, of a scope) is not the user's.
+_NOT_USERS = tuple(
+    f'File "{folder}{os.sep}' for folder in (Path(torch.__file__).parent, Path(__file__).resolve().parent.parent)
+)
 
 
 def source_line(node: fx.Node) -> str:
     """The user's line of a node: ``model.py:5, in forward: return torch.sin(x)``; empty where FX does not know it.
 
-    The innermost line outside PyTorch's files; the innermost of all where all are inside.
+    The innermost line outside PyTorch's files and ours; the innermost of all where all are inside.
     """
     if known := node.meta.get(SOURCE):
         return str(known)
@@ -31,7 +33,7 @@ def source_line(node: fx.Node) -> str:
     frames = [i for i, line in enumerate(lines) if line.startswith("File ")]
     if not frames:
         return ""
-    users = [i for i in frames if not lines[i].startswith(f'File "{_PYTORCH}')]
+    users = [i for i in frames if not lines[i].startswith(_NOT_USERS)]
     at = (users or frames)[-1]
     head = lines[at].removeprefix("File ").replace('"', "").replace(", line ", ":")
     return f"{head}: {lines[at + 1]}" if at + 1 < len(lines) and at + 1 not in frames else head
