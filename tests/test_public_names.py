@@ -18,7 +18,7 @@ NAMES = {
     "torchair": (
         "CompilerConfig get_npu_backend get_compiler dynamo_export use_internal_format_weight npu_format_cast_via_cpu "
         "logger register_fx_node_ge_converter patch_for_hcom register_replacement check_operator declare_supported "
-        "explain reset"
+        "explain reset record_trace"
     ),
     "torchair.ge": (
         "custom_op Const Cast Clone DataType Format Tensor TensorSpec attr declare_op register_kernel Shape Add"

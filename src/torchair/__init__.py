@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from torchair.logs import logger
     from torchair.pipeline.backends import get_compiler, get_npu_backend
     from torchair.pipeline.explain import explain, reset
+    from torchair.pipeline.record_trace import record_trace
 
 __version__ = "0.1.0"
 
@@ -40,6 +41,7 @@ _HOMES = {
     "logger": "torchair.logs",
     "npu_format_cast_via_cpu": "torchair.later",
     "patch_for_hcom": "torchair.later",
+    "record_trace": "torchair.pipeline.record_trace",
     "register_fx_node_ge_converter": "torchair.convert.registry",
     "register_replacement": "torchair.frontend.replacement",
     "reset": "torchair.pipeline.explain",
@@ -65,6 +67,7 @@ __all__ = [
     "npu_format_cast_via_cpu",
     "ops",
     "patch_for_hcom",
+    "record_trace",
     "register_fx_node_ge_converter",
     "register_replacement",
     "reset",

@@ -48,6 +48,7 @@ class CapturedDeviceGraph(CapturedGraph):
         others: As :class:`CapturedGraph` takes them.
     """
 
+    has_plans = False
     _failed_once = False
 
     def __init__(
@@ -94,6 +95,10 @@ class CapturedDeviceGraph(CapturedGraph):
             CaptureRecord(self.name, str(list(key)) if key else "no_updated_input", self.operators, c.held_bytes, 0)
             for key, c in list(self.captures.items())
         ]
+
+    def plans(self) -> list[tuple[CaptureRecord, Plan]]:
+        """A device graph has no plan."""
+        return []
 
     def plan_for(self, args: Sequence[Any]) -> Plan | None:
         """A device graph has no plan."""

@@ -6,12 +6,14 @@ the capture, ``Capture.run`` borrows an arena. Everything else is on the way to 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
+import time
 import warnings
 from collections import deque
-from collections.abc import Callable, Collection, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Any, ClassVar
 
 import torch
 from torch import fx
@@ -33,9 +35,12 @@ from torchair.report import CaptureRecord, Fallback, Recapture
 from torchair.runtime.instance import Arena, Entry, Instance, new_arena, new_entry
 from torchair.runtime.plan import Plan
 
-__all__ = ["Capture", "CapturedGraph", "Key", "StaticCapture"]
+__all__ = ["Capture", "CapturedGraph", "Key", "StaticCapture", "Timing"]
 
 Key = tuple[Any, ...]
+
+#: Takes a plan that ran, when the run began, and when each step began and ended after that; all in nanoseconds.
+Timing = Callable[[Plan, int, list[tuple[int, int]]], object]
 
 
 class _Capturing:
@@ -85,9 +90,11 @@ class Capture:
         pool: Where its runs borrow arenas.
         entry: Where calls replay it that need no Python, once there is one.
         checked: A replay showed that custom operators return what their fake kernels promise.
+        timing: Called after each run, if it is not None, with the plan, when the run began in nanoseconds, and when
+            each step began and ended, in nanoseconds from then.
     """
 
-    __slots__ = ("_free", "_instances", "_one_lane", "_used", "checked", "entry", "plan", "pool")
+    __slots__ = ("_free", "_instances", "_one_lane", "_used", "checked", "entry", "plan", "pool", "timing")
 
     def __init__(self, plan: Plan, pool: Pool, *, one_lane: bool = False) -> None:
         self.plan = plan
@@ -95,6 +102,7 @@ class Capture:
         self.pool = pool
         self.entry: Entry | None = None
         self.checked = False
+        self.timing: Timing | None = None
         self._used = next(RUNS)
         self._free = pool.free
         self._instances: dict[Arena, Instance] = {}
@@ -110,6 +118,8 @@ class Capture:
             instance = self._instances.get(arena)
             if instance is None:
                 instance = self._instances[arena] = Instance(self.plan, arena, one_lane=self._one_lane)
+            if self.timing is not None:
+                return self._timed(instance, args, self.timing)
             try:
                 return instance.replay(args)
             except Exception as error:
@@ -117,6 +127,12 @@ class Capture:
                 raise
         finally:
             self._free.append(arena)
+
+    def _timed(self, instance: Instance, args: list[Any], timing: Timing) -> list[Any]:
+        begin = time.perf_counter_ns()
+        results, times = instance.timed_run(args)
+        timing(self.plan, begin, times)
+        return results
 
     def point(self, entry: Entry) -> None:
         """Let calls replay it without Python."""
@@ -179,7 +195,7 @@ class StaticCapture(Capture):
                 instance = self._pairs[arena, place] = Instance(
                     self.plan, arena, self._static[place], one_lane=self._one_lane
                 )
-            return instance.run(args)
+            return instance.run(args) if self.timing is None else self._timed(instance, args, self.timing)
         finally:
             self._free.append(arena)
             self._idle.append(place)
@@ -234,6 +250,9 @@ class CapturedGraph:
 
     _boxed_call = True
 
+    #: Its captures are plans.
+    has_plans: ClassVar[bool] = True
+
     def __init__(
         self,
         number: int,
@@ -250,6 +269,7 @@ class CapturedGraph:
     ) -> None:
         self.number = number
         self._on_plan = on_plan
+        self._timing: Timing | None = None
         self.fx_passes = fx_passes
         self.reinplaced = reinplaced
         self.native = native
@@ -365,10 +385,30 @@ class CapturedGraph:
 
     def records(self) -> list[CaptureRecord]:
         """What is captured now."""
+        return [record for record, _ in self.plans()]
+
+    def plans(self) -> list[tuple[CaptureRecord, Plan]]:
+        """What is captured now, with the plans."""
         return [
-            CaptureRecord(self.name, _text(key), len(c.plan.steps), c.nbytes, c.plan.arena_bytes)
+            (CaptureRecord(self.name, _text(key), len(c.plan.steps), c.nbytes, c.plan.arena_bytes), c.plan)
             for key, c in list(self.captures.items())
         ]
+
+    @contextlib.contextmanager
+    def timing(self, timing: Timing) -> Iterator[None]:
+        """Time all runs, which go through Python as long as that lasts."""
+        self._timing = timing
+        self._replay_only(None)
+        for capture in list(self.captures.values()):
+            capture.timing = timing
+        try:
+            yield
+        finally:
+            self._timing = None
+            for capture in list(self.captures.values()):
+                capture.timing = None
+            if self._replays_directly and not self._symbols:
+                self._replay_only(self.captures.get(()))
 
     def pools(self) -> list[Pool]:
         """Where its captures borrow memory."""
@@ -424,6 +464,8 @@ class CapturedGraph:
             self._give_up(error, key)
             return None
         self.captures[key] = capture
+        if self._timing is not None:
+            capture.timing = self._timing
         if key in self._dropped:
             self._dropped.discard(key)
             self.recaptures.append(Recapture(self.name, _text(key), "it was dropped: captures held more than they may"))
@@ -432,7 +474,7 @@ class CapturedGraph:
         logger.info("Success to capture fx_graph %s for graph key{%s}", self.name, _text(key))
         if self._replays_directly:
             self._ready[key] = capture
-            self._replay_only(None if self._symbols else capture)
+            self._replay_only(None if self._symbols or self._timing is not None else capture)
         BOUNDS.enforce(capture)
         return capture
 

@@ -19,8 +19,9 @@ from torchair.native import PartitionRecord
 from torchair.pipeline.ge_mode import CompiledGraph
 from torchair.pipeline.origin import Origin
 from torchair.report import CaptureRecord, Fallback, GraphRecord, NativeCode, PoolRecord, Recapture, Recompile, Refused
+from torchair.trace import Trace, plan_trace
 
-__all__ = ["AnyGraph", "Explanation", "explain", "note", "reset"]
+__all__ = ["AnyGraph", "Explanation", "captured_graphs", "explain", "note", "reset"]
 
 AnyGraph = CompiledGraph | CapturedGraph
 
@@ -65,6 +66,21 @@ class Explanation:
     pools: tuple[PoolRecord, ...] = ()
     _alive: tuple[weakref.ref[AnyGraph], ...] = field(repr=False, compare=False, default=())
     _none: str = field(repr=False, compare=False, default="none")
+
+    def traces(self) -> dict[str, Trace]:
+        """The plan of each capture as a trace in logical time; ``"graph_1 [4, 8]"`` to the trace.
+
+        ``record_trace`` gives those of real runs.
+        """
+        found = {}
+        for reference in self._alive:
+            graph = reference()
+            captured = None if graph is None else _captured(graph)
+            if graph is not None and captured is not None:
+                for record, plan in captured.plans():
+                    name = f"{_name(graph)} {record.key}"
+                    found[name] = plan_trace(plan, name)
+        return found
 
     def reset(self) -> None:
         """Drop the captures of these graphs; the next call captures again."""
@@ -157,6 +173,18 @@ def explain(compiled: Any) -> Explanation:
     )
 
 
+def captured_graphs(compiled: Any) -> list[tuple[str, CapturedGraph]]:
+    """What holds the plans of a compiled function, with the names of the graphs.
+
+    Raises:
+        ArgumentTypeError: It is not compiled.
+    """
+    graphs = [graph for graph, _ in _graphs_of(compiled)[0]]
+    return [
+        (_name(g), captured) for g in graphs if (captured := _captured(g)) is not None and not captured.runs_eagerly
+    ]
+
+
 def reset() -> None:
     """Drop all captures of the process, and the memory that they hold; the next call of each graph captures again.
 
@@ -239,7 +267,8 @@ def _fallbacks(graph: AnyGraph) -> Iterator[Fallback]:
 
 
 def _pool_record(pool: Pool, graphs: Iterable[CapturedGraph]) -> PoolRecord:
-    taken = [c.plan.arena_bytes for graph in graphs for c in list(graph.captures.values()) if c.pool is pool]
+    captures = [c for graph in graphs if graph.has_plans for c in list(graph.captures.values())]
+    taken = [c.plan.arena_bytes for c in captures if c.pool is pool]
     return PoolRecord(len(taken), sum(taken), max(taken, default=0), pool.nbytes, pool.arenas)
 
 

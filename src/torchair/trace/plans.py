@@ -15,9 +15,9 @@ from torchair.config import CoreCounts, core_counts
 from torchair.runtime.plan import Call, Callback, Item, Native, Plan, Step
 from torchair.trace.align import aligned, arrows
 from torchair.trace.order import order_of
-from torchair.trace.tasks import Task, Trace
+from torchair.trace.tasks import Task, Trace, in_order
 
-__all__ = ["Times", "plan_trace"]
+__all__ = ["PlanRun", "Times", "plan_trace", "runs_trace"]
 
 #: When each step of a plan started and ended, in seconds of one clock.
 Times = Sequence[tuple[float, float]]
@@ -33,13 +33,46 @@ _COLLECTIVE = re.compile(
 )
 
 
-def plan_trace(plan: Plan, name: str = "graph", times: Times | None = None) -> Trace:
+@dataclass(frozen=True, slots=True)
+class PlanRun:
+    """A run of a plan.
+
+    Attributes:
+        name: What is shown for it.
+        plan: What ran.
+        times: When each of its steps started and ended.
+    """
+
+    name: str
+    plan: Plan
+    times: Times
+
+
+def runs_trace(runs: Sequence[PlanRun]) -> Trace:
+    """Runs of plans, one process each, in the times of the first one's clock."""
+    begin = min((start for run in runs for start, _ in run.times), default=0.0)
+    found = [plan_trace(run.plan, run.name, run.times, process=i, begin=begin) for i, run in enumerate(runs)]
+    arrows = [
+        {**arrow, "id": f"{number}.{arrow['id']}"} for number, trace in enumerate(found) for arrow in trace.arrows
+    ]
+    return Trace(
+        in_order(task for trace in found for task in trace.tasks),
+        tuple(other for trace in found for other in trace.others),
+        tuple(arrows),
+    )
+
+
+def plan_trace(
+    plan: Plan, name: str = "graph", times: Times | None = None, *, process: int = 0, begin: float | None = None
+) -> Trace:
     """The tasks of a plan.
 
     Args:
         plan: The plan.
         name: What the process is called.
         times: When each step ran, for a trace of a run; without it each task takes 1, in a legal order.
+        process: Its number.
+        begin: The time, of the same clock, that is 0 in the trace; that of the first step when omitted.
 
     Raises:
         ConfigFileNotFoundError, ConfigValueError: The platform description cannot be read.
@@ -52,7 +85,7 @@ def plan_trace(plan: Plan, name: str = "graph", times: Times | None = None) -> T
 
     def add(name: str, lane: int, type: str, event: str = "") -> int:
         number = len(tasks)
-        tasks.append(Task(name, f"stream{lane}", number, float(number), 1.0, type, event=event))
+        tasks.append(Task(name, f"stream{lane}", number, float(number), 1.0, type, event=event, process=process))
         return number
 
     unordered: dict[int, list[int]] = {}
@@ -76,9 +109,9 @@ def plan_trace(plan: Plan, name: str = "graph", times: Times | None = None) -> T
         )
         if i in events:
             add(f"EVENT_RECORD_{events[i]}", step.lane, "EVENT_RECORD", events[i])
-    trace = Trace(tuple(tasks), tuple(_names(plan, name)))
+    trace = Trace(tuple(tasks), tuple(_names(plan, name, process)))
     if times is not None:
-        return _measured(trace, of_step, times)
+        return _measured(trace, of_step, times, begin)
     return aligned(trace) if len(order_of(trace).sorted) == len(tasks) else trace
 
 
@@ -123,21 +156,27 @@ def _blocks(step: Step, kind: _Kind, counts: CoreCounts) -> int:
     return counts.cube if kind.type in ("AI_CORE", "MIX_AIC") else counts.for_vector
 
 
-def _names(plan: Plan, name: str) -> list[dict[str, object]]:
+def _names(plan: Plan, name: str, process: int) -> list[dict[str, object]]:
     """Events that name the process and the streams."""
-    named: list[dict[str, object]] = [{"ph": "M", "name": "process_name", "pid": 0, "args": {"name": name}}]
+    named: list[dict[str, object]] = [{"ph": "M", "name": "process_name", "pid": process, "args": {"name": name}}]
     for lane, label in enumerate(plan.lanes):
         text = f"stream{lane} ({label or 'default'})"
-        named.append({"ph": "M", "name": "thread_name", "pid": 0, "tid": f"stream{lane}", "args": {"name": text}})
+        named.append({"ph": "M", "name": "thread_name", "pid": process, "tid": f"stream{lane}", "args": {"name": text}})
         named.append(
-            {"ph": "M", "name": "thread_sort_index", "pid": 0, "tid": f"stream{lane}", "args": {"sort_index": lane}}
+            {
+                "ph": "M",
+                "name": "thread_sort_index",
+                "pid": process,
+                "tid": f"stream{lane}",
+                "args": {"sort_index": lane},
+            }
         )
     return named
 
 
-def _measured(trace: Trace, of_step: dict[int, int], times: Times) -> Trace:
-    """The trace with the times of a run, in microseconds from its first launch."""
-    begin = min((start for start, _ in times), default=0.0)
+def _measured(trace: Trace, of_step: dict[int, int], times: Times, begin: float | None) -> Trace:
+    """The trace with the times of a run, in microseconds."""
+    begin = min((start for start, _ in times), default=0.0) if begin is None else begin
     order = order_of(trace)
     free: dict[str, float] = {}
     moved = list(trace.tasks)

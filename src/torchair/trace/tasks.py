@@ -19,7 +19,7 @@ from typing import Any
 from torchair.errors import TraceFileError, TraceFileNotFoundError
 from torchair.files import write_file
 
-__all__ = ["Stream", "Task", "Trace", "read_trace"]
+__all__ = ["Stream", "Task", "Trace", "control_kind", "in_order", "read_trace"]
 
 #: Process and name of a stream. Processes are devices or ranks: their streams share no cores.
 Stream = tuple[str, str]
