@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,6 +19,7 @@ from torchair.capture import pools
 def _fresh() -> Iterator[None]:
     torch._dynamo.reset()
     torchair.reset()
+    gc.collect()  # pools go with the last capture, of other tests, too
     yield
     torch._dynamo.reset()
 
