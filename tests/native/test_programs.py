@@ -286,3 +286,21 @@ def test_reductions_to_few_results_have_parts_for_several_workers() -> None:
     assert len(record.programs[0].groups) == 1, "a prime number of elements"
     _, record = lowered(lambda x: (x.sum(0),), x[:1000])
     assert len(record.programs[0].groups) == 1, "few elements"
+
+
+def test_a_scan_does_not_compute_its_steps_again_and_again() -> None:
+    def mixed(even: Tensor, odd: Tensor) -> Tensor:
+        return torch.stack([even, odd], 1).flatten(0, 1)
+
+    def scan(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+        """Of ``h = a * h + b`` by halving, as ``torch.associative_scan`` runs."""
+        if a.shape[0] == 1:
+            return a, b
+        odd_a, odd_b = scan(a[1::2] * a[::2], a[1::2] * b[::2] + b[1::2])
+        even_a = torch.cat([a[:1], a[2::2] * odd_a[:-1]])
+        even_b = torch.cat([b[:1], a[2::2] * odd_b[:-1] + b[2::2]])
+        return mixed(even_a, odd_a), mixed(even_b, odd_b)
+
+    record = check(lambda a, b: scan(a.sigmoid(), b), torch.randn(128, 5), torch.randn(128, 5))
+    bodies = [k.body for p in record.programs for k in p.kernels]
+    assert max(body.count("\n") for body in bodies) < 400

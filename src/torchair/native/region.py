@@ -19,6 +19,9 @@ __all__ = ["LoopValue", "Region", "Unsupported", "compute_dtype", "sympy_shape"]
 
 #: Longest chain of operators that becomes one expression.
 _LONGEST_CHAIN = 48
+#: What the expression of one element costs at most, in additions. One that reads other elements of computed values
+#: contains what computes each of them: halving and joining in turn (a parallel scan) makes it double and double again.
+_MOST_COST = 400
 
 
 class Unsupported(Exception):  # noqa: N818  # not an error: the node runs as it is
@@ -130,8 +133,8 @@ class Region:
         return self.from_buffer(out)
 
     def bounded(self, value: LoopValue) -> LoopValue:
-        """The value, in memory if its chain of operators is long."""
-        return self.realize(value) if value.depth >= _LONGEST_CHAIN else value
+        """The value, in memory if its chain of operators is long, or computing it costs much."""
+        return self.realize(value) if value.depth >= _LONGEST_CHAIN or value.cost >= _MOST_COST else value
 
     def before_write(self, buffer: Buffer, write: fx.Node) -> None:
         """Compute what still has to see the old contents of a buffer."""

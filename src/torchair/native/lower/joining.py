@@ -20,8 +20,9 @@ aten = torch.ops.aten
 
 Index = Sequence[sympy.Expr]
 
-#: More parts than these are written one by one into the result.
-_CHOSEN_PARTS = 4
+#: More parts than these, or parts that cost more additions, are written one by one into the result. A result whose
+#: elements are chosen among the parts computes all of them for each.
+_CHOSEN_PARTS, _CHOSEN_COST = 4, 16
 
 
 def _compare(region: Region, name: str, a: sympy.Expr, b: sympy.Expr) -> Expr:
@@ -42,7 +43,7 @@ def _cat(region: Region, node: fx.Node) -> LoopValue:
     if not parts:
         raise Unsupported("nothing is concatenated")
     dim = normal_dim(arguments(node)["dim"], len(shape))
-    if len(parts) > _CHOSEN_PARTS:
+    if len(parts) > _CHOSEN_PARTS or sum(p.cost for p in parts) > _CHOSEN_COST:
         return _written(region, node, parts, dim)
 
     def element(index: Index, mask: Expr | None) -> Expr:
@@ -121,6 +122,8 @@ def _replaced(
     index_of: Callable[[Index], Index],
 ) -> LoopValue:
     builder = region.builder
+    if whole.cost + part.cost > _CHOSEN_COST:
+        whole, part = (v if v.buffer is not None or v.cost <= 2 else region.realize(v) for v in (whole, part))
 
     def element(index: Index, mask: Expr | None) -> Expr:
         inside = inside_of(index)
