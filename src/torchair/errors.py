@@ -256,7 +256,7 @@ class MutationError(TorchAirError, RuntimeError):
 
 
 class ScopeError(TorchAirError, RuntimeError):
-    """A scope marker in the graph has no partner."""
+    """Scopes of a graph do not fit together, or its streams do not: one has no partner, or contradicts another one."""
 
     code = "TA215"
 

@@ -22,9 +22,11 @@ __all__ = [
     "current_backend",
     "current_code",
     "current_frame_code",
+    "current_stream_number",
     "debug_directory",
     "dynamo_source_name",
     "dynamo_traces_guard_scalar",
+    "numbers_streams",
     "recompile_limit",
     "recompile_reason",
     "shared_wrapper",
@@ -72,6 +74,26 @@ def current_frame_code() -> types.CodeType | None:
     """The code object that Dynamo is compiling: for the rest of a function behind a graph break, one of its own."""
     tx = _current_translator()
     return None if tx is None else tx.f_code
+
+
+def numbers_streams() -> bool:
+    """Whether Dynamo numbers the streams and events of a graph; so it takes those of the CPU, too."""
+    return importlib.util.find_spec("torch._dynamo.graph_bytecode_inputs") is not None
+
+
+def current_stream_number() -> int | None:
+    """The number that Dynamo gives the stream that is current when it begins a graph; None where it gives it none.
+
+    Newer versions number the streams and events of a graph; without an accelerator there is no current stream.
+    """
+    accelerator = getattr(torch, "accelerator", None)
+    if accelerator is None or not accelerator.is_available():
+        return None
+    try:
+        from torch._dynamo.graph_bytecode_inputs import CURRENT_STREAM_INDEX
+    except ImportError:
+        return None
+    return int(CURRENT_STREAM_INDEX)
 
 
 def _resumed_code(code: types.CodeType) -> types.CodeType:

@@ -26,6 +26,7 @@ from torchair.errors import ArgumentError, ConfigTypeError
 from torchair.frontend import converted_kept_whole, decomposition_table
 from torchair.frontend.functional import functional_graph
 from torchair.frontend.mutation_rules import name_expanded_inputs, refuse_unsupported_mutations
+from torchair.frontend.native_streams import rewrite_native_streams
 from torchair.logs import logger
 from torchair.pipeline.backend_options import refuse_inductor_mode, refuse_inductor_options
 from torchair.pipeline.builtin import load_converters
@@ -346,6 +347,7 @@ def _backend(
 
     custom = dict(custom_decompositions or {})
     if frozen.captures:
+        rewrite_native_streams(gm)
         known, decompositions = frozenset[Any](), custom
         if wants_static_kernels(gm, frozen):
             decompositions = static_kernel_decompositions(custom)
