@@ -83,7 +83,7 @@ def test_streams_of_one_number_are_one() -> None:
     def build(graph: fx.Graph, x: fx.Node) -> fx.Node:
         main = graph.call_function(torch.cuda.current_stream)
         for _ in range(2):
-            numbers = {"stream_id": 7, "device_index": 0, "device_type": 1}
+            numbers: dict[str, Any] = {"stream_id": 7, "device_index": 0, "device_type": 1}
             stream = graph.call_function(torch.cuda.Stream, (), numbers)
             graph.call_function(torch.cuda.set_stream, (stream,))
             x = graph.call_function(torch.sin, (x,))
