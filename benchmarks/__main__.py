@@ -13,6 +13,7 @@ import torch
 from benchmarks.cases import CASES, GOALS
 from benchmarks.floor import MachineFloor
 from benchmarks.harness import measure, warm_up
+from benchmarks.lanes import lanes
 from benchmarks.machine import describe
 from benchmarks.results import Report, to_json, to_markdown
 from benchmarks.start import LAYERS, Caches, compile_scaling, start_once, with_starts
@@ -73,6 +74,8 @@ def _run(given: argparse.Namespace, device: torch.device) -> Report:
     if "capture_scaling" in names:
         sizes, repeats = (SIZES[:2], 1) if given.quick else (SIZES, 3)
         tables.append(capture_scaling(sizes, device, timing, repeats=repeats))
+    if "lanes" in names and device.type == "cpu":
+        tables.append(lanes(timing))
     with Caches.temporary(given.threads) as caches:
         if given.start:
             cases = tuple(with_starts(cases, variants, caches))

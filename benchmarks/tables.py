@@ -23,6 +23,7 @@ __all__ = ["SIZES", "TABLES", "capture_scaling", "launch_cost", "operator_graph"
 TABLES: Mapping[str, str] = {
     "launch_cost": "what one more operator on 4 values costs: (tiny60 - one_op) / 59, by variant",
     "capture_scaling": "time to compile and capture graphs of 500 to 5,000 operators through npugraph_ex.compile_fx",
+    "lanes": "two branches on two streams over the same plan on one lane: small and large products, a slow callback",
     "compile_scaling": "compile time, memory and functions of the decode step with 2 to 32 layers, in fresh processes",
 }
 

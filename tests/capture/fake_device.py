@@ -91,7 +91,7 @@ class _Recording(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        self.graph.device.log.append(("operator", str(func)))
+        self.graph.device.log.append(("operator", str(func), self.graph.device.current_stream().name))
         if func._schema.name == "aten::set_":
             return func(*args, **kwargs)
         if func in _SYNCHRONIZING:
@@ -173,6 +173,14 @@ class FakeStream:
 
     def wait_stream(self, other: FakeStream) -> None:
         self._device.log.append(("wait", self.name, other.name))
+
+    def record_event(self) -> str:
+        event = f"event{next(self._device.numbers)}"
+        self._device.log.append(("record", self.name, event))
+        return event
+
+    def wait_event(self, event: str) -> None:
+        self._device.log.append(("wait", self.name, event))
 
 
 class FakeDevice:

@@ -172,9 +172,14 @@ def test_a_slot_is_given_up_by_a_reader_that_starts_when_all_others_have_ended()
 
 
 @pytest.mark.parametrize(
-    ("limit", "cores"), [(None, [2, 2, 0]), (CoreCounts(1, 3), [1, 2, 3]), (CoreCounts(9, 9), [2, 2, 0])]
+    ("limit", "cores", "alone"),
+    [
+        (None, [2, 2, 0], [0, 0, 0]),
+        (CoreCounts(1, 3), [1, 2, 3], [1, 3, 3]),
+        (CoreCounts(9, 9), [2, 2, 0], [0, 0, 0]),
+    ],
 )
-def test_cores_of_scopes(limit: CoreCounts | None, cores: list[int]) -> None:
+def test_cores_of_scopes(limit: CoreCounts | None, cores: list[int], alone: list[int]) -> None:
     b = Builder(X)
     (x,) = b.inputs
     product = b.call(aten.mm.default, x, x)
@@ -185,3 +190,4 @@ def test_cores_of_scopes(limit: CoreCounts | None, cores: list[int]) -> None:
             node.meta[SCOPE] = Mark(node.name, limit=limit)
     plan = b.plan(total)
     assert [step.cores for step in plan.steps] == cores
+    assert [step.limit for step in plan.steps] == alone

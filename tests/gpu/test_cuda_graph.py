@@ -403,3 +403,33 @@ def test_libraries_are_ready_in_a_new_process(expression):
         [sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, timeout=240, check=False
     )
     assert done.returncode == 0, done.stderr[-3000:]
+
+
+def test_streams_inside_a_capture() -> None:
+    """Branches on two streams, with events between them, agree with eager over many replays."""
+    from tests.runtime.lane_graphs import Builder
+
+    aten = torch.ops.aten
+    x = fresh(256, 256) / 16
+    b = Builder(x)
+    (given,) = b.inputs
+    first = second = given
+    for _ in range(4):
+        first = b.call(aten.mm.default, first, given)
+        second = b.call(aten.sin.default, b.call(aten.mm.default, second, given, stream="side"), stream="side")
+    token = b.record(stream="side")
+    b.wait(token)
+    both = b.call(aten.add.Tensor, first, second)
+    b.wait(both, stream="other")
+    last = b.call(aten.tanh.default, both, stream="other")
+    gm = b.finish(last, second)
+    capture = DeviceCapture(gm, [x], device_module=torch.cuda)
+    for i in range(20):
+        value = fresh(256, 256) / 16
+        got = [t.clone() for t in capture.run([value])]
+        torch.cuda.synchronize()
+        want = value
+        side = value
+        for _ in range(4):
+            want, side = want @ value, (side @ value).sin()
+        torch.testing.assert_close(got, [(want + side).tanh(), side], msg=lambda m, i=i: f"replay {i}: {m}")

@@ -227,6 +227,8 @@ def test_cores_are_shared_and_given_back(calling: Any) -> None:
             instance.run([X])
             assert seen == {"": 2, "a": 2, "end": 4}
             assert torch.get_num_threads() == 4
+        Instance(plan, new_arena(), one_lane=True).run([X])
+        assert seen == {"": 4, "a": 4, "end": 4}
         torch.set_num_threads(1)
         instance.run([X])
         assert seen == {"": 1, "a": 1, "end": 1}

@@ -30,6 +30,7 @@ from torchair.capture.device_memory import (
     overlapping_any,
     overlaps_itself,
 )
+from torchair.capture.device_streams import DeviceStreams
 from torchair.errors import CaptureError, ExecutionError
 from torchair.frontend.source_lines import source_line
 
@@ -306,7 +307,8 @@ class DeviceCapture:
         handle = self._pool.open()
         self._refuse_lent(inputs)
         record = _Record(_graph_class(self._module)())
-        runner = _Runner(self._gm)
+        streams = DeviceStreams(self._gm.graph, self._module, self._device)
+        runner = _Runner(self._gm, streams)
         notes: list[str] = []
         with (
             _capturing,
@@ -316,10 +318,11 @@ class DeviceCapture:
             _torch_compat.below_autograd(),
         ):
             try:
-                with self._recording(record.graph, handle, notes):
+                with self._recording(record.graph, handle, notes, streams.sides):
                     before = self._reserved()
                     used = self._take(record, inputs)
-                    results = runner.run(*used)
+                    with streams.forked():
+                        results = runner.run(*used)
                     record.nbytes = self._reserved() - before
             except Exception as error:  # noqa: BLE001 (an operator may raise anything)
                 cause = runner.error or error
@@ -352,17 +355,19 @@ class DeviceCapture:
         return position in self._static or position in self._written or not self._clone_input
 
     @contextlib.contextmanager
-    def _recording(self, graph: Any, handle: Any, notes: list[str]) -> Iterator[None]:
+    def _recording(self, graph: Any, handle: Any, notes: list[str], sides: Sequence[Any]) -> Iterator[None]:
         """The capture context; leaves the device ready for another one, also where this one failed.
 
         Args:
             graph: What is captured.
             handle: Of the pool.
             notes: Told where the device is not ready.
+            sides: Streams that the capture uses besides its own.
         """
         module, device = self._module, self._device
         stream = _capture_stream(module, device)
-        self._prepare_libraries(stream)
+        for used in (stream, *sides):
+            self._prepare_libraries(used)
         previous = module.current_stream(device)
         ended = False
         try:
@@ -461,10 +466,11 @@ class DeviceCapture:
 
 
 class _Runner(fx.Interpreter):
-    """Runs a graph, and remembers where it is."""
+    """Runs a graph on its streams, and remembers where it is."""
 
-    def __init__(self, gm: fx.GraphModule) -> None:
+    def __init__(self, gm: fx.GraphModule, streams: DeviceStreams) -> None:
         super().__init__(gm)
+        self._streams = streams
         self.extra_traceback = False
         self.at: fx.Node | None = None
         self.error: Exception | None = None
@@ -472,7 +478,10 @@ class _Runner(fx.Interpreter):
     def run_node(self, n: fx.Node) -> Any:
         self.at = n
         try:
-            return super().run_node(n)
+            if self._streams.is_event(n):
+                return torch.empty(0)
+            with self._streams.around(n, [self.env[used] for used in n.all_input_nodes]):
+                return super().run_node(n)
         except Exception as error:
             self.error = error
             raise

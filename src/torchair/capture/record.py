@@ -627,7 +627,8 @@ class _Recording:
         found = []
         for i, step in enumerate(self._steps):
             mark = mark_of(step.node)
-            limited = within_limit(step.node, mark.limit if mark is not None else None, cores[i])
+            limit = mark.limit if mark is not None else None
+            limited, alone = (within_limit(step.node, limit, n) for n in (cores[i], 0))
             found.append(
                 Step(
                     step.launch,
@@ -637,6 +638,7 @@ class _Recording:
                     lane=0 if order is None else order.clocks.lane[i],
                     after=() if order is None else order.after[i],
                     cores=0 if limited >= workers else limited,
+                    limit=0 if alone >= workers else alone,
                 )
             )
         return found

@@ -137,13 +137,16 @@ class PlanInstance {
     slots_.held.at(result) = true;
   }
 
-  // Where and when the next step runs: its lane, the steps of other lanes that it waits for, how many workers it may use.
-  void place(uint32_t lane, std::vector<uint32_t> after, int cores) {
+  // Where and when the next step runs: its lane, the steps of other lanes that it waits for, how many workers it may use, and
+  // how many when it runs alone. 0: all.
+  void place(uint32_t lane, std::vector<uint32_t> after, int cores, int limit) {
     lane_ = lane;
     after_ = std::move(after);
     cores_.resize(body_.size() + 1, 0);
     cores_.back() = cores;
-    limits_cores_ = limits_cores_ || cores != 0;
+    limits_.resize(body_.size() + 1, 0);
+    limits_.back() = limit;
+    has_limits_ = has_limits_ || limit != 0;
   }
 
   // Run all steps in the thread of the caller, in the order in which they were added.
@@ -231,6 +234,7 @@ class PlanInstance {
     direct_.finish();
     body_.shrink_to_fit();
     cores_.resize(body_.size(), 0);
+    limits_.resize(body_.size(), 0);
     lane_stacks_.resize(lanes_.count());
     lane_warnings_.resize(lanes_.count());
   }
@@ -300,12 +304,12 @@ class PlanInstance {
     auto* const steps = direct_.steps.data();
     const auto count = static_cast<int64_t>(direct_.steps.size());
     std::optional<ThreadShare> share;
-    if (limits_cores_) share.emplace(at::get_num_threads());
-    const bool special = limits_cores_ || watch_.is_on();
+    if (has_limits_) share.emplace(at::get_num_threads());
+    const bool special = has_limits_ || watch_.is_on();
     for (failed_ = 0; failed_ < count; ++failed_) {
       auto& step = steps[failed_];
       if (C10_UNLIKELY(special)) {
-        if (share) share->use(cores_[failed_]);
+        if (share) share->use(limits_[failed_]);
         watch_.begin_step(static_cast<uint32_t>(failed_));
       }
       if (step.run == Step::Run::Launch || !direct || !direct_.run(step)) {
@@ -441,8 +445,8 @@ class PlanInstance {
   Lanes lanes_;
   std::vector<LaneStack> lane_stacks_;
   std::vector<CollectedWarnings> lane_warnings_;
-  std::vector<int> cores_;  // of each step
-  bool limits_cores_ = false;
+  std::vector<int> cores_, limits_;  // of each step
+  bool has_limits_ = false;
   bool one_lane_ = false;
   Watch watch_;
   uint32_t lane_ = 0;  // of the next step

@@ -169,7 +169,7 @@ def _native_core(extension: ModuleType, plan: Plan, arena: Any, static: Any) -> 
     core.watch(plan.watched)
     for step in plan.steps:
         launch = step.launch
-        core.place(step.lane, step.after, step.cores)
+        core.place(step.lane, step.after, step.cores, step.limit)
         if isinstance(launch, Call):
             core.add_call(*_name(launch), _encoded(launch), launch.results, step.release, launch.may_alias)
         elif isinstance(launch, Item):

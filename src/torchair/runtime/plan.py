@@ -205,6 +205,7 @@ class Step:
         after: Positions in ``Plan.steps`` of steps of other lanes that are finished before it starts: of each lane the
             last one, and none that the others imply.
         cores: How many workers it may use; 0: all.
+        limit: The same, when all steps run on one lane and it need not share cores with others.
     """
 
     launch: Launch
@@ -214,6 +215,7 @@ class Step:
     lane: int = 0
     after: tuple[int, ...] = ()
     cores: int = 0
+    limit: int = 0
 
 
 @dataclass(frozen=True, slots=True)
