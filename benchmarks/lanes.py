@@ -144,7 +144,7 @@ def _graph(case: LaneCase, x: Tensor) -> fx.GraphModule:
             elif node.op == "output":
                 outputs += [new[n] for n in node.all_input_nodes]
             else:
-                new[node] = graph.node_copy(node, lambda n, new=new: new[n])
+                new[node] = graph.node_copy(node, new.__getitem__)
                 set_stream(new[node], label)
     graph.output(tuple(outputs))
     return fx.GraphModule(torch.nn.Module(), graph)

@@ -35,7 +35,7 @@ def _log(device: FakeDevice) -> list[tuple[Any, ...]]:
     names[device_graph._streams[id(device), torch.device("cpu")].name] = "main"
     begin, end = (next(i for i, e in enumerate(device.log) if e[0] == kind) for kind in ("capture", "captured"))
     events: dict[str, str] = {}
-    found = []
+    found: list[tuple[Any, ...]] = []
     for entry in device.log[begin + 1 : end]:
         if entry[0] == "operator":
             if "empty" not in entry[1] and "set_" not in entry[1]:

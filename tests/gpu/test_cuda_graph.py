@@ -424,7 +424,7 @@ def test_streams_inside_a_capture() -> None:
     last = b.call(aten.tanh.default, both, stream="other")
     gm = b.finish(last, second)
     capture = DeviceCapture(gm, [x], device_module=torch.cuda)
-    for i in range(20):
+    for _ in range(20):
         value = fresh(256, 256) / 16
         got = [t.clone() for t in capture.run([value])]
         torch.cuda.synchronize()
@@ -432,4 +432,4 @@ def test_streams_inside_a_capture() -> None:
         side = value
         for _ in range(4):
             want, side = want @ value, (side @ value).sin()
-        torch.testing.assert_close(got, [(want + side).tanh(), side], msg=lambda m, i=i: f"replay {i}: {m}")
+        torch.testing.assert_close(got, [(want + side).tanh(), side])
