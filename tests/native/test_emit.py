@@ -373,3 +373,48 @@ def test_loops_of_all_floats_are_vectorized(support: Support, tmp_path: Path) ->
                     if not any(at + 2 <= n <= end + 1 for n in found):
                         scalar.append((dtype, name, "\n".join(lines[at : end + 1])))
     assert scalar == []
+
+
+def test_text_of_a_transposed_copy() -> None:
+    """In tiles, and without a step that would make GCC load all that lies between narrow elements."""
+    assert_expected_inline(
+        _text(lambda x: (x.t().contiguous(),), torch.randn(100, 70).to(torch.bfloat16)),
+        """\
+// clone: bfloat16[70, 100] = aten.clone.default(permute)
+  const tair::bfloat16* in0 = static_cast<const tair::bfloat16*>(p[0]);
+  tair::bfloat16* out1 = static_cast<tair::bfloat16*>(p[1]);
+  const int64_t step70 = tair::unknown(70);
+  const tair::Range mine = tair::share(70, worker, workers, 16);
+  for (int64_t top = mine.begin; top < mine.end; top += 16) {
+    const int64_t bottom = tair::minimum<int64_t>(top + 16, mine.end);
+    for (int64_t first = 0; first < 100; first += 64) {
+      const int64_t last = tair::minimum<int64_t>(first + 64, 100);
+      for (int64_t row = top; row < bottom; ++row) {
+        const int64_t i2 = row;
+#pragma omp simd
+        for (int64_t i1 = first; i1 < last; ++i1) {
+          const tair::bfloat16_bits v3 = in0[i2 + i1 * step70].bits;
+          out1[i2 * 100 + i1].bits = v3;
+        }
+      }
+    }
+  }""",
+    )
+    assert "step" not in _text(lambda x: (x.t().contiguous(),), torch.randn(100, 70))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int8, torch.bool], ids=str)
+def test_values_in_another_order(dtype: torch.dtype) -> None:
+    def program(x: Tensor, y: Tensor) -> list[Tensor]:
+        turned = [x.t().contiguous(), (x.t() == y), torch.where(x.t() > 0, x.t(), y)]
+        return [*turned, x.reshape(10, 10, 70).permute(2, 0, 1).clone(), x.t()[:, 3:60].contiguous(), (y.t() != x)]
+
+    x, y = torch.randint(-2, 3, (100, 70)).to(dtype), torch.randint(-2, 3, (70, 100)).to(dtype)
+    check(program, x, y)
+    check(lambda x: (x.t().contiguous(), x[::3].t().clone()), torch.randint(-2, 3, (37, 131)).to(dtype))
+
+
+def test_a_cast_there_and_back_is_none() -> None:
+    x = torch.randn(50).to(torch.bfloat16)
+    assert "tair::cast" not in _text(lambda x: (x.float().to(torch.bfloat16)[1:].clone(),), x)
+    assert "tair::cast" in _text(lambda x: (x.to(torch.bfloat16).float(),), x.float())

@@ -28,6 +28,10 @@ _COLUMNS = 32
 #: A value that costs so many additions is kept from one loop over a row to the next, in an array on the stack: of at
 #: most so many elements, and so many arrays.
 _WORTH_KEEPING, _MOST_KEPT, _MOST_ARRAYS = 8, 4096, 4
+#: Elements of less than four bytes that lie further apart are loaded one by one.
+_LONGEST_STEP = 8
+#: Rows and columns of a tile of elements that are read in another order than they are written.
+_TILE_ROWS, _TILE_COLUMNS = 16, 64
 #: Bytes of a row that is asked for ahead.
 _LEAST_FETCHED, _MOST_FETCHED = 1024, 16384
 #: A variable that results of reductions and products depend on: nothing made of them is computed before them.
@@ -104,6 +108,7 @@ class _Emitter:
         self._results: dict[Buffer, Expr] = {}  # results of reductions and products, as variables
         self._fits: dict[Expr | None, str] = {}  # of a checked index: the variable that says whether it is in range
         self._merged: dict[sympy.Symbol, sympy.Expr] = {}  # loop variables that others have taken over: they are 0
+        self._hidden: dict[int, sympy.Symbol] = {}  # steps of loads, as variables
         self._memos: dict[object, dict[Expr, Expr]] = {}
         self._kept: dict[Expr, tuple[str, int]] = {}  # its array, and the phase that fills it
 
@@ -126,6 +131,7 @@ class _Emitter:
             for i, (b, name) in enumerate(self._pointers.items())
         ]
         head += [f"const int64_t {name} = s[{i}];" for i, name in enumerate(self._sizes.values())]
+        head += [f"const int64_t {name} = tair::unknown({abs(step)});" for step, name in self._hidden.items()]
         if self._checks:
             lines = ["int64_t bad = 0;", *lines, f"if (bad) {errors}[0] = 1;"]
         body = "\n".join(f"  {line}" if line and not line.startswith("#") else line for line in (*head, *lines))
@@ -195,7 +201,8 @@ class _Emitter:
             assert expr.buffer is not None
             assert expr.offset is not None
             mask = self._emit(expr.mask, block) if expr.mask is not None else ""
-            element = f"{self._pointer(expr.buffer)}[{plain(self._position(expr.offset, block))}]"
+            offset = expr.offset if expr.dtype.itemsize >= 4 else self._with_hidden_steps(expr.offset, block.variables)
+            element = f"{self._pointer(expr.buffer)}[{plain(self._position(offset, block))}]"
             if expr.dtype in (torch.bfloat16, torch.float16):
                 element += ".bits"
             return f"{mask} ? {element} : {VALUE_TYPES[expr.dtype]}(0)" if mask else element
@@ -205,6 +212,20 @@ class _Emitter:
         if expr.op in ("checked", "checked_wrapped"):
             return self._checked(expr, args, block)
         return operation_text(expr, args)
+
+    def _with_hidden_steps(self, position: sympy.Expr, variables: frozenset[sympy.Symbol]) -> sympy.Expr:
+        """A position whose long steps the compiler does not know.
+
+        Where GCC has no gather for such narrow elements, it would load all that lies between them, and pick.
+        """
+        expanded = sympy.expand(position)
+        for variable in variables & expanded.free_symbols:
+            step = expanded.coeff(variable)
+            if step.is_Integer and abs(step) > _LONGEST_STEP:
+                hidden = self._hidden.setdefault(int(step), sympy.Symbol(f"step{abs(step)}"))
+                self._variables[hidden] = hidden.name
+                position = expanded = sympy.expand(expanded + variable * (sympy.sign(step) * hidden - step))
+        return position
 
     def _checked(self, expr: Expr, args: Sequence[str], block: _Block) -> str:
         self._checks[str(expr.value)] = None
@@ -327,7 +348,8 @@ class _Emitter:
             row.lines += self._loop_nest(outer, "row", top)
         self._variables[last] = name
         self._member_statements(group.members, inner)
-        bounds = ("0", extent) if by_rows else ("mine.begin", "mine.end")
+        tiled = by_rows and not serial and self._turns(*outer[-1], last)
+        bounds = ("first", "last") if tiled else ("0", extent) if by_rows else ("mine.begin", "mine.end")
         strips = None if serial else strip_loops(inner.lines, name, *bounds, pragma(inner.lines))
         loop = strips or [
             *([] if serial else [pragma(inner.lines)]),
@@ -337,11 +359,28 @@ class _Emitter:
         ]
         shared = plain(self._position(rows, top)) if by_rows else extent
         lines += self._unless_empty([size for _, size in axes], top)
-        lines.append(f"const tair::Range mine = tair::share({shared}, worker, workers, {1 if by_rows else 64});")
+        grain = _TILE_ROWS if tiled else 1 if by_rows else 64
+        lines.append(f"const tair::Range mine = tair::share({shared}, worker, workers, {grain});")
+        if tiled:
+            return [*lines, *_in_tiles([*row.lines, *loop], extent)]
         if outer:
             first, end = ("mine.begin", "mine.end") if by_rows else ("0", plain(self._position(rows, top)))
             return [*lines, f"for (int64_t row = {first}; row < {end}; ++row) {{", *indented([*row.lines, *loop]), "}"]
         return [*lines, *row.lines, *loop]
+
+    def _turns(self, outer: sympy.Symbol, size: sympy.Expr, inner: sympy.Symbol) -> bool:
+        """Whether what is neighbors along the last axis lies far apart somewhere, and what is along the one before not.
+
+        Row by row, every element would bring in a cache line that is gone when the next row wants it.
+        """
+        if size.is_Integer and size < _TILE_ROWS // 2:
+            return False
+        for position in self._positions(self._group.members):
+            expanded = sympy.expand(position)
+            step, other = expanded.coeff(inner), expanded.coeff(outer)
+            if abs(other) == 1 and step != 0 and not (step.is_Integer and abs(step) < _TILE_ROWS):
+                return True
+        return False
 
     def _member_statements(self, members: Sequence[Member], block: _Block) -> None:
         """Compute the members at one depth, then write: what is overwritten is read before."""
@@ -812,6 +851,21 @@ class _Emitter:
                 waiting += [self._builder.indirect[s] for s in position.free_symbols if s in self._builder.indirect]
             waiting += [*expr.args, *([expr.mask] if expr.mask is not None else [])]
         return list(found)
+
+
+def _in_tiles(body: Sequence[str], extent: str) -> list[str]:
+    """The statements of a row, for tiles of rows and of columns ``first`` to ``last``."""
+    return [
+        f"for (int64_t top = mine.begin; top < mine.end; top += {_TILE_ROWS}) {{",
+        f"  const int64_t bottom = tair::minimum<int64_t>(top + {_TILE_ROWS}, mine.end);",
+        f"  for (int64_t first = 0; first < {extent}; first += {_TILE_COLUMNS}) {{",
+        f"    const int64_t last = tair::minimum<int64_t>(first + {_TILE_COLUMNS}, {extent});",
+        "    for (int64_t row = top; row < bottom; ++row) {",
+        *indented(indented(indented(body))),
+        "    }",
+        "  }",
+        "}",
+    ]
 
 
 def _sum_of(a: str, b: str) -> str:

@@ -17,6 +17,18 @@ import torch
 
 __all__ = ["Buffer", "Builder", "Expr", "loop_variable"]
 
+#: Dtype -> wider ones that have all of its numbers.
+_EXACT: dict[torch.dtype, tuple[torch.dtype, ...]] = {
+    torch.bfloat16: (torch.float32, torch.float64),
+    torch.float16: (torch.float32, torch.float64),
+    torch.float32: (torch.float64,),
+    torch.bool: (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float32, torch.float64),
+    torch.uint8: (torch.int16, torch.int32, torch.int64, torch.float32, torch.float64),
+    torch.int8: (torch.int16, torch.int32, torch.int64, torch.float32, torch.float64),
+    torch.int16: (torch.int32, torch.int64, torch.float32, torch.float64),
+    torch.int32: (torch.int64, torch.float64),
+}
+
 #: What an operation costs, in units of an addition; those that are not here cost 1.
 _COSTS = {
     **dict.fromkeys(("div", "sqrt", "rsqrt", "fmod", "remainder", "reciprocal"), 4),
@@ -142,7 +154,9 @@ class Builder:
         return self._make("checked_wrapped" if wraps else "checked", args, torch.int64, value=label)
 
     def cast(self, value: Expr, dtype: torch.dtype) -> Expr:
-        """A conversion, as ``Tensor.to`` does it."""
+        """A conversion, as ``Tensor.to`` does it; none where one there and back changes nothing."""
+        if value.op == "cast" and value.args[0].dtype is dtype and value.dtype in _EXACT.get(dtype, ()):
+            value = value.args[0]
         return value if value.dtype is dtype else self._make("cast", (value,), dtype)
 
     def symbol(self, value: Expr) -> sympy.Symbol:

@@ -40,6 +40,12 @@ struct Range {
   int64_t begin, end;
 };
 
+// A number that the compiler does not know.
+inline int64_t unknown(int64_t number) {
+  __asm__("" : "+r"(number));
+  return number;
+}
+
 // Asks for elements that are read soon; they need not exist.
 template <typename T>
 inline void prefetch(const T* first, int64_t count) {
