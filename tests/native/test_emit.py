@@ -350,6 +350,9 @@ def test_loops_of_all_floats_are_vectorized(support: Support, tmp_path: Path) ->
         "copy": lambda x, y: torch.cat([x, y], 1),
         "rows": lambda x, y: torch.softmax(x + y, 1),
         "norm": lambda x, y: x * torch.rsqrt(x.float().pow(2).mean(1, keepdim=True) + 1e-5).to(x.dtype),
+        "halves": lambda x, y: x.chunk(2, 1)[0] * x.chunk(2, 1)[1],
+        "columns": lambda x, y: torch.softmax(x, 0),
+        "turned": lambda x, y: torch.cat([-x[:, 256:], x[:, :256]], 1) * y,
         "casts": lambda x, y: x.to(torch.float32) + y.to(torch.int32),
     }
     scalar = []

@@ -30,11 +30,14 @@ enum class float16_bits : uint16_t {};
 
 namespace detail {
 
+// condition ? a : b, as arithmetic: compilers make no branches of it, which would keep loops from being vectorized.
+TAIR_INLINE uint32_t select(bool condition, uint32_t a, uint32_t b) { return b ^ ((a ^ b) & (0u - static_cast<uint32_t>(condition))); }
+
 // The upper half of a float. Rounds to nearest, ties to even; NaN stays NaN.
 TAIR_INLINE bfloat16_bits to_bfloat16(float value) {
   const uint32_t from = bit_cast<uint32_t>(value);
   const uint32_t rounded = (from + 0x7fffu + ((from >> 16) & 1u)) >> 16;
-  return static_cast<bfloat16_bits>(static_cast<uint16_t>(value != value ? 0x7fc0u : rounded));
+  return static_cast<bfloat16_bits>(static_cast<uint16_t>(select(value != value, 0x7fc0u, rounded)));
 }
 
 TAIR_INLINE float from_bfloat16(bfloat16_bits bits) { return bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
@@ -45,18 +48,18 @@ TAIR_INLINE float16_bits to_float16(float value) {
   // Normal results: rebase the exponent, round away 13 bits. Subnormal ones: adding 0.5 lets the float unit round.
   const uint32_t normal = (magnitude - 0x38000000u + 0xfffu + ((magnitude >> 13) & 1u)) >> 13;
   const uint32_t tiny = bit_cast<uint32_t>(bit_cast<float>(magnitude) + 0.5f) - 0x3f000000u;
-  uint32_t to = magnitude < 0x38800000u ? tiny : normal;
-  to = magnitude >= 0x477ff000u ? 0x7c00u : to;
-  to = magnitude > 0x7f800000u ? 0x7e00u : to;
+  uint32_t to = select(magnitude < 0x38800000u, tiny, normal);
+  to = select(magnitude >= 0x477ff000u, 0x7c00u, to);
+  to = select(magnitude > 0x7f800000u, 0x7e00u, to);
   return static_cast<float16_bits>(static_cast<uint16_t>(sign | to));
 }
 
 TAIR_INLINE float from_float16(float16_bits bits) {
   const uint32_t all = static_cast<uint32_t>(bits), sign = (all & 0x8000u) << 16, magnitude = all & 0x7fffu;
-  const uint32_t normal = (magnitude << 13) + 0x38000000u + (magnitude >= 0x7c00u ? 0x38000000u : 0u);
+  const uint32_t normal = (magnitude << 13) + 0x38000000u + select(magnitude >= 0x7c00u, 0x38000000u, 0u);
   // Subnormal: the fraction counts steps of 2^-24.
   const uint32_t tiny = bit_cast<uint32_t>(static_cast<float>(static_cast<int32_t>(magnitude)) * 5.9604644775390625e-8f);
-  return bit_cast<float>(sign | (magnitude < 0x400u ? tiny : normal));
+  return bit_cast<float>(sign | select(magnitude < 0x400u, tiny, normal));
 }
 
 }  // namespace detail
