@@ -21,7 +21,7 @@ MODES = {"npugraph_ex": "npugraph_ex", "GE mode": "torchair"}
 class TwoBranches(nn.Module):
     """Two independent branches of small layers, each of which is too small to be split over cores."""
 
-    def __init__(self, width: int = 32, depth: int = 6) -> None:
+    def __init__(self, width: int = 32, depth: int = 16) -> None:
         super().__init__()
         self.left = nn.ModuleList(nn.Linear(width, width) for _ in range(depth))
         self.right = nn.ModuleList(nn.Linear(width, width) for _ in range(depth))
@@ -48,7 +48,7 @@ def recorded(mode: str) -> Trace:
     with torch.no_grad():
         torch.testing.assert_close(run(x), model(x))
         traces = []
-        for _ in range(50):
+        for _ in range(300):
             with torchair.record_trace(run) as record:
                 run(x)
             traces.append(record.trace)

@@ -121,3 +121,25 @@ def test_the_rank_is_in_the_names(tmp_path, monkeypatch, capsys) -> None:
     (folder,) = (tmp_path / "torch_compile_debug").iterdir()
     assert folder.name == "run_x-pid_1-rank_3"
     assert all("_rank_3_" in path.name for path in folder.rglob("*.json"))
+
+
+def test_a_missing_wait_of_a_program(capsys) -> None:
+    def program(x: Tensor, wait: bool) -> Tensor:
+        with torchair.scope.npu_stream_switch("side"):
+            y = torch.tanh(x)
+        if wait:
+            torchair.ops.wait([y])
+        return y * 2
+
+    run = torch.compile(program, backend="npugraph_ex", options={"deadlock_check": True}, dynamic=False)
+    x = torch.ones(3)
+    assert torch.equal(run(x, True), torch.tanh(x) * 2)
+    assert capsys.readouterr().out == NONE
+    assert torch.equal(run(x, False), torch.tanh(x) * 2)
+    text = capsys.readouterr().out
+    assert text.startswith(
+        "[RESULT] Missing wait! 1 pair(s) of tasks that nothing orders:\n\n  MISSING WAIT: [stream1 "
+    )
+    assert "aten.tanh.default" in text
+    assert "aten.mul.Tensor" in text
+    assert text.endswith("\n" + NONE)
