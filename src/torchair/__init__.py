@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from torchair.convert.registry import register_fx_node_ge_converter
     from torchair.convert.supported import declare_supported
     from torchair.customop.check import check_operator
+    from torchair.frontend.internal_format import use_internal_format_weight
     from torchair.frontend.replacement import register_replacement
     from torchair.later import (
         dynamo_export,
         npu_format_cast_via_cpu,
         patch_for_hcom,
-        use_internal_format_weight,
     )
     from torchair.logs import logger
     from torchair.pipeline.backends import get_compiler, get_npu_backend
@@ -45,7 +45,7 @@ _HOMES = {
     "register_fx_node_ge_converter": "torchair.convert.registry",
     "register_replacement": "torchair.frontend.replacement",
     "reset": "torchair.pipeline.explain",
-    "use_internal_format_weight": "torchair.later",
+    "use_internal_format_weight": "torchair.frontend.internal_format",
 }
 _SUBMODULES = ("configs", "core", "customop", "ge", "inference", "llm_datadist", "ops", "scope", "tools", "trace")
 

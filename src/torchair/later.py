@@ -12,7 +12,6 @@ __all__ = [
     "dynamo_export",
     "npu_format_cast_via_cpu",
     "patch_for_hcom",
-    "use_internal_format_weight",
 ]
 
 
@@ -33,15 +32,6 @@ def dynamo_export(
     raise unavailable(
         "torchair.dynamo_export", "get_npu_backend(...).graphs[i].text is the graph as text, after the first call."
     )
-
-
-def use_internal_format_weight(model: torch.nn.Module) -> NoReturn:
-    """Store weights in the layout of the hardware; not in this version.
-
-    Raises:
-        UnavailableFeatureError: Always.
-    """
-    raise unavailable("torchair.use_internal_format_weight", "Leave the call out; results are the same.")
 
 
 def npu_format_cast_via_cpu(

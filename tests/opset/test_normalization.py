@@ -9,7 +9,7 @@ from torch.testing import assert_close
 
 from tests.opset.test_matrix import lowered
 from torchair.errors import ArgumentError
-from torchair.opset.normalization import BatchNormV3, GroupNormGrad, GroupNormV2, RmsNorm
+from torchair.opset.normalization import AddRmsNorm, BatchNormV3, GroupNormGrad, GroupNormV2, RmsNorm
 
 
 def test_group_normalization_with_channels_last() -> None:
@@ -70,3 +70,11 @@ def test_batch_normalization_updates_the_running_statistics_in_place() -> None:
     assert_close(mean, 0.1 * x.mean((0, 2)))
     assert_close(var, 0.9 + 0.1 * x.var((0, 2)))
     assert BatchNormV3.prototype.reference_outputs == ("running_mean", "running_var")
+
+
+def test_a_sum_before_rms_norm_is_rounded_first() -> None:
+    x, other, gamma = (torch.randn(shape).bfloat16() for shape in ((2, 8), (2, 8), (8,)))
+    y, rstd, total = lowered(AddRmsNorm, x, other, gamma, epsilon=1e-3)
+    torch.testing.assert_close(total, x + other, rtol=0, atol=0)
+    expected = lowered(RmsNorm, x + other, gamma, epsilon=1e-3)
+    torch.testing.assert_close((y, rstd), tuple(expected), rtol=0, atol=0)

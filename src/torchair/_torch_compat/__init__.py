@@ -91,6 +91,7 @@ from torchair._torch_compat.operators import (
     slices_count_from_storage,
     strides_tag,
 )
+from torchair._torch_compat.packing import linear_packer, tensors_given
 from torchair._torch_compat.patterns import (
     PatternMatcher,
     default_pattern_trace,
@@ -200,6 +201,7 @@ __all__ = [
     "known_int",
     "known_true",
     "lacks_fake_kernel",
+    "linear_packer",
     "load_inductor_lowerings",
     "make_boxed",
     "modular_indexing",
@@ -237,6 +239,7 @@ __all__ = [
     "symbolic_fake_mode",
     "symbolic_number",
     "sympy_number",
+    "tensors_given",
     "trace_functional",
     "trace_pattern",
     "torch_version",

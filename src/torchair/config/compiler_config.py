@@ -286,7 +286,12 @@ class ExperimentalConfig(_Group):
         Flag(), False, "Split all-reduce so that it overlaps with computation.", "ge.exec.enableEngineParallel", digit
     )
     frozen_parameter: Setting[bool] = _graph(
-        Flag(), False, "Promise that parameters keep their addresses.", "frozen_parameter", digit, modes="ge capture"
+        Flag(),
+        False,
+        "Promise that parameters keep their addresses; in GE mode, what depends on them alone is computed once.",
+        "frozen_parameter",
+        digit,
+        modes="ge capture",
     )
     static_model_ops_lower_limit: Setting[int | None] = _graph(
         IntRange(-1, INT64_MAX),

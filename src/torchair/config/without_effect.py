@@ -19,7 +19,6 @@ _GE = """
     dump_config.enable_dump dump_config.dump_path dump_config.dump_mode dump_config.quant_dumpable
     dump_config.dump_step dump_config.dump_layer dump_config.dump_data dump_config.dump_config_path
     dump_config.data_dump_stage
-    fusion_config.fusion_switch_file
     experimental_config.aclgraph.disable_static_kernel_compile_cache
     experimental_config.aclgraph.super_kernel_optimize
     experimental_config.aclgraph.super_kernel_optimize_options
@@ -31,9 +30,7 @@ _GE = """
     experimental_config.tiling_schedule_optimize experimental_config.memory_efficiency experimental_config.npu_fx_pass
     experimental_config.aot_config_enable_joint_graph experimental_config.aot_config_output_loss_index
     inference_config.dynamic_gears_merge_policy
-    ge_config.oo_level ge_config.oo_constant_folding
     ge_config.oo_dead_code_elimination ge_config.export_compile_stat
-    ge_config.optimization_switch
     aoe_config.aoe_mode aoe_config.work_path aoe_config.aoe_config_file
 """
 _CAPTURE = """
@@ -49,7 +46,6 @@ WITHOUT_EFFECT = frozenset(f"config.{name}" for name in _GE.split()) | {f"npugra
 #: Full names of those that act on a device and with ``device_semantics``, or (``capture_error_mode``) on a device only.
 NEEDS_DEVICE = frozenset(
     {
-        "config.experimental_config.frozen_parameter",
         "config.debug.aclgraph.clone_input",
         "npugraph_ex.frozen_parameter",
         "npugraph_ex.clone_input",

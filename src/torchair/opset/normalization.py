@@ -13,6 +13,7 @@ from torchair.ir import Value
 from torchair.opset.operator import HostInts, ascend_op
 
 __all__ = [
+    "AddRmsNorm",
     "BNInfer",
     "BatchNormGradV3",
     "BatchNormV3",
@@ -84,6 +85,24 @@ def _(x: Tensor, gamma: Tensor, *, epsilon: float) -> tuple[Tensor, Tensor]:
     # What torch.nn.functional.rms_norm does on a CPU, which does not return rstd.
     rstd = torch.rsqrt(wide.pow(2).mean(list(range(-gamma.ndim, 0)), keepdim=True).add(epsilon))
     return wide.mul(rstd).mul(gamma).to(x.dtype), rstd
+
+
+@ascend_op(outputs=("y", "rstd", "x"), source="CANN op_proto: nn_norm_ops.h")
+def AddRmsNorm(x1: Value, x2: Value, gamma: Value, *, epsilon: float = 1e-06) -> tuple[Value, Value, Value]:
+    """:data:`RmsNorm` of ``x = x1 + x2``, and that sum.
+
+    Shapes: ``x1`` and ``x2`` are ``[*outer, *gamma.shape]``, ``rstd`` is ``[*outer, 1, ...]``. dtypes: floating point;
+    the sum is rounded to the dtype of ``x1`` before it is normalized.
+    """
+    raise NotImplementedError
+
+
+@AddRmsNorm.lower
+def _(x1: Tensor, x2: Tensor, gamma: Tensor, *, epsilon: float) -> tuple[Tensor, Tensor, Tensor]:
+    x = x1 + x2
+    assert RmsNorm.lowering is not None
+    y, rstd = RmsNorm.lowering(x, gamma, epsilon=epsilon)
+    return y, rstd, x
 
 
 @ascend_op(outputs=("y", "mean", "rstd"), source="CANN op_proto: nn_norm_ops.h")

@@ -5,13 +5,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from torchair.passes.base import GraphPass, PassObserver, PassRecord, PassRunner, RewritePass
+from torchair.passes.casts import RemoveCasts
 from torchair.passes.common import EliminateCommonSubexpressions
 from torchair.passes.dead_code import EliminateDeadNodes
+from torchair.passes.frozen import HoistFrozenComputations, Prologue
 from torchair.passes.identities import RemoveIdentities
 from torchair.passes.inplace import Reinplace
 from torchair.passes.matrix import FoldTransposeIntoMatMul
+from torchair.passes.norms import FuseAddRmsNorm, FuseRmsNorm
 from torchair.passes.order import SortNodes
+from torchair.passes.packing import PackWeights
+from torchair.passes.products import MergeProducts
 from torchair.passes.sharing import Caller
 from torchair.passes.views import MergeReshapes, MergeTransposes
 
@@ -20,13 +27,20 @@ __all__ = [
     "EliminateCommonSubexpressions",
     "EliminateDeadNodes",
     "FoldTransposeIntoMatMul",
+    "FuseAddRmsNorm",
+    "FuseRmsNorm",
     "GraphPass",
+    "HoistFrozenComputations",
+    "MergeProducts",
     "MergeReshapes",
     "MergeTransposes",
+    "PackWeights",
     "PassObserver",
     "PassRecord",
     "PassRunner",
+    "Prologue",
     "Reinplace",
+    "RemoveCasts",
     "RemoveIdentities",
     "RewritePass",
     "SortNodes",
@@ -38,21 +52,34 @@ __all__ = [
 VIEW_PASSES = (MergeTransposes.name, MergeReshapes.name, FoldTransposeIntoMatMul.name)
 
 
-def default_passes(caller: Caller | None = None, sorting: str = "DFS") -> tuple[GraphPass, ...]:
+def default_passes(
+    caller: Caller | None = None,
+    sorting: str = "DFS",
+    frozen: Collection[int] = (),
+    marked: Collection[int] = (),
+) -> tuple[GraphPass, ...]:
     """The passes of GE mode, in order.
 
     Args:
         caller: What the caller of the graph does with inputs and outputs; nothing special by default.
         sorting: ``experimental_config.topology_sorting_strategy``.
+        frozen: Numbers of the graph inputs that are frozen parameters.
+        marked: Numbers of the graph inputs that are weights to be packed.
     """
     caller = caller or Caller()
     return (
         MergeTransposes(caller),
         MergeReshapes(),
         RemoveIdentities(caller),
+        RemoveCasts(caller),
         FoldTransposeIntoMatMul(),
         EliminateCommonSubexpressions(),
+        FuseRmsNorm(),
+        FuseAddRmsNorm(),
         Reinplace(caller),
         EliminateDeadNodes(),
+        MergeProducts(frozen),
+        PackWeights(marked),
+        HoistFrozenComputations({*frozen, *marked}),
         SortNodes(sorting),
     )

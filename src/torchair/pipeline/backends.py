@@ -6,7 +6,7 @@ import functools
 import operator
 import warnings
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from torch import fx
@@ -25,8 +25,10 @@ from torchair.convert.registry import converters
 from torchair.errors import ArgumentError, ConfigTypeError
 from torchair.frontend import converted_kept_whole, decomposition_table
 from torchair.frontend.functional import functional_graph
+from torchair.frontend.internal_format import internal_format
 from torchair.frontend.mutation_rules import name_expanded_inputs, refuse_unsupported_mutations
 from torchair.frontend.native_streams import rewrite_native_streams
+from torchair.ir.types import Format
 from torchair.logs import logger
 from torchair.pipeline.backend_options import refuse_inductor_mode, refuse_inductor_options
 from torchair.pipeline.builtin import load_converters
@@ -278,10 +280,14 @@ def _compile(
     config: Config,
     origin: Origin,
     decompositions: Mapping[Any, Callable[..., Any]] | None = None,
+    marked: Collection[int] = (),
 ) -> Callable[[list[Any]], Sequence[Any]]:
     gm = expand_rng_wrappers(gm)
-    compile_one = capture_graph if options.captures else compile_graph
-    result: Callable[[list[Any]], Sequence[Any]] = compile_one(gm, inputs, options, config, decompositions)
+    result: Callable[[list[Any]], Sequence[Any]]
+    if options.captures:
+        result = capture_graph(gm, inputs, options, config, decompositions)
+    else:
+        result = compile_graph(gm, inputs, options, config, decompositions, marked)
     made = _graph_of(result)
     if made is None:
         return result
@@ -359,12 +365,13 @@ def _backend(
     shortcut = Shortcut(gm)
 
     def compiler(graph: fx.GraphModule, inputs: Sequence[Any]) -> Callable[[list[Any]], Sequence[Any]]:
-        result = _compile(graph, inputs, frozen, config, origin, decompositions)
+        result = _compile(graph, inputs, frozen, config, origin, decompositions, _marked_inputs(graph, given))
         if compiled is not None and (made := _graph_of(result)) is not None:
             compiled.add(made)
         shortcut.see(graph, result)
         return result
 
+    given = _torch_compat.tensors_given(gm)
     refuse_unsupported_mutations(gm)
     with converted_kept_whole(known, custom), name_expanded_inputs(gm):
         wrapped = _torch_compat.aot_module_simplified(
@@ -377,6 +384,21 @@ def _backend(
             keep_inference_input_mutations=frozen.captures or frozen.keep_inference_input_mutations,
         )
     return shortcut.beside(wrapped)
+
+
+def _marked_inputs(graph: fx.GraphModule, given: Sequence[Any]) -> list[int]:
+    """Numbers of the inputs of AOTAutograd's graph that are weights to be packed.
+
+    Args:
+        given: The user's objects, one for each input of Dynamo's graph.
+    """
+    marked = [i for i, tensor in enumerate(given) if internal_format(tensor) is Format.FORMAT_FRACTAL_NZ]
+    if not marked or _torch_compat.aot_phase() != "inference":
+        return []
+    same = len(graph.graph.find_nodes(op="placeholder")) == len(given)
+    if not same:
+        logger.info_once("use_internal_format_weight has no effect on a graph whose inputs AOTAutograd rearranges")
+    return marked if same else []
 
 
 def _with_options(config: Config, options: Mapping[str, Any] | None) -> Config:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -26,6 +26,7 @@ from torchair.logs import logger
 from torchair.opset.torch_types import tensor_type
 from torchair.passes import PassRecord
 from torchair.pipeline.builtin import load_converters
+from torchair.pipeline.frozen_values import FrozenValues
 from torchair.pipeline.ge_passes import returned_inputs, run_passes
 from torchair.report import ConversionReport, Fallback
 
@@ -44,6 +45,7 @@ class CompiledGraph:
         engine: Name of the engine.
         executable: What the engine made of it.
         passes: A record of each graph pass.
+        frozen: What is computed once for each state of the parameters; None where nothing is.
         fx_passes: A record of each pass over the FX graph before.
         fallbacks: Why another engine runs it than the one that was chosen.
     """
@@ -58,6 +60,7 @@ class CompiledGraph:
         engine: str,
         passes: tuple[PassRecord, ...] = (),
         *,
+        frozen: FrozenValues | None = None,
         fx_passes: tuple[FxPassRecord, ...] = (),
         verify: bool = False,
         fallbacks: tuple[Fallback, ...] = (),
@@ -72,13 +75,14 @@ class CompiledGraph:
         self.executable = executable
         self._boxed = executable.boxed if isinstance(executable, BoxedExecutable) else None
         self._positions = converted.inputs
+        self.frozen = frozen
         self._checked = False
         self._verify = verify
 
     @property
     def direct(self) -> CapturedGraph | None:
         """The plans that do all that a call of the graph does; None where there is more to do, or another engine."""
-        in_order = list(self._positions) == list(range(len(self.graph.inputs)))
+        in_order = self.frozen is None and list(self._positions) == list(range(len(self.graph.inputs)))
         if self._verify or not in_order or not isinstance(self.executable, NativeExecutable):
             return None
         return self.executable.direct
@@ -90,12 +94,12 @@ class CompiledGraph:
 
     def check(self, args: Sequence[Any]) -> None:
         """Compare arguments with what the graph was compiled for; see :func:`check_inputs`."""
-        check_inputs(self.graph, [args[i] for i in self._positions])
+        check_inputs(self.graph, self._inputs(args))
         self._checked = True
 
     def __call__(self, args: list[Any]) -> Sequence[Any]:
         """Run with the flat arguments of the FX graph; the list is emptied, so that inputs can be freed early."""
-        inputs = [args[i] for i in self._positions]
+        inputs = self._inputs(args)
         args.clear()
         if not self._checked:
             check_inputs(self.graph, inputs)
@@ -106,6 +110,13 @@ class CompiledGraph:
             self._verify = False
             return results
         return self.executable(*inputs) if self._boxed is None else self._boxed(inputs)
+
+    def _inputs(self, args: Sequence[Any]) -> list[Any]:
+        """What the engine takes."""
+        inputs = [args[i] for i in self._positions]
+        if self.frozen is not None:
+            inputs += self.frozen(inputs)
+        return inputs
 
     def __repr__(self) -> str:
         return f"<CompiledGraph {self.graph.name}: {len(self.graph)} nodes on the {self.engine} engine>"
@@ -142,6 +153,7 @@ def compile_graph(
     options: Options,
     config: Any = None,
     decompositions: Mapping[Any, Callable[..., Any]] | None = None,
+    marked: Collection[int] = (),
 ) -> Callable[[list[Any]], Sequence[Any]]:
     """Compile an AOT-level FX graph.
 
@@ -150,6 +162,7 @@ def compile_graph(
         inputs: Fake inputs.
         config: The user's config object, for custom passes.
         decompositions: What the graph was traced with; the mode's own table when omitted.
+        marked: Numbers of the FX graph's inputs that are weights to be packed.
 
     Returns:
         A callable that takes one list, the flat arguments of the graph.
@@ -178,7 +191,19 @@ def compile_graph(
         if options.enable_single_stream:
             _put_on_one_stream(converted.graph)
         given = [inputs[i] for i in converted.inputs]
-        records = run_passes(converted.graph, given, options, returned_inputs(gm), fuel=optimized.fuel_left)
+        passed = run_passes(
+            converted.graph,
+            given,
+            options,
+            returned_inputs(gm),
+            fuel=optimized.fuel_left,
+            frozen=_frozen_inputs(converted, options),
+            marked=[i for i, position in enumerate(converted.inputs) if position in marked],
+        )
+        frozen = None
+        if passed.prologue is not None:
+            frozen = FrozenValues(passed.prologue, given, _torch_compat.detect_fake_mode(inputs))
+            given += frozen.fakes
         left: list[str] = []
         executable, engine = compile_on(options.engine, converted.graph, options, given, on_fallback=left.append)
     _log_classification(converted.graph, number)
@@ -189,7 +214,8 @@ def compile_graph(
         converted,
         executable,
         engine,
-        records,
+        passed.records,
+        frozen=frozen,
         fx_passes=optimized.records,
         verify=options.verify_custom_ops,
         fallbacks=tuple(Fallback(name, reason) for reason in left),
@@ -234,6 +260,15 @@ def _put_on_one_stream(graph: Graph) -> None:
 def _is_static(graph: Graph) -> bool:
     values = (*graph.inputs, *(v for node in graph for v in node.outputs))
     return all(value.type.is_static for value in values)
+
+
+def _frozen_inputs(converted: Converted, options: Options) -> list[int]:
+    """Numbers of the graph inputs that are parameters or buffers, where the user froze them."""
+    # AOTAutograd says it of the forward graph only.
+    if not options.frozen_parameter or _torch_compat.aot_phase() == "backward":
+        return []
+    static = frozenset(_torch_compat.static_input_positions())
+    return [i for i, position in enumerate(converted.inputs) if position in static]
 
 
 def _log_classification(graph: Graph, number: int) -> None:

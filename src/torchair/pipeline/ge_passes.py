@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -11,12 +12,34 @@ from torch import fx
 from torchair.config import Options
 from torchair.ir import Graph, Node
 from torchair.opset.torch_types import dim_of
-from torchair.passes import VIEW_PASSES, Caller, PassRecord, PassRunner, default_passes
+from torchair.passes import (
+    VIEW_PASSES,
+    Caller,
+    HoistFrozenComputations,
+    PassRecord,
+    PassRunner,
+    Prologue,
+    default_passes,
+)
+from torchair.pipeline.fusion_switches import switched_off
 
-__all__ = ["returned_inputs", "run_passes"]
+__all__ = ["PassResults", "returned_inputs", "run_passes"]
 
 #: Scope attributes that leave view optimization on (specification, F-64).
 _SUPER_KERNEL = {"_super_kernel_scope", "_super_kernel_options"}
+
+
+@dataclass(frozen=True, slots=True)
+class PassResults:
+    """What the passes did beside changing the graph.
+
+    Attributes:
+        records: A record of each pass.
+        prologue: What is computed once for each state of the parameters; None where nothing is.
+    """
+
+    records: tuple[PassRecord, ...]
+    prologue: Prologue | None
 
 
 def run_passes(
@@ -26,22 +49,25 @@ def run_passes(
     remade_outputs: Sequence[int] = (),
     *,
     fuel: int | None = None,
-) -> tuple[PassRecord, ...]:
+    frozen: Collection[int] = (),
+    marked: Collection[int] = (),
+) -> PassResults:
     """Optimize the graph in place.
 
     Args:
         inputs: Fake inputs, one for each graph input.
         remade_outputs: Numbers of the outputs that are inputs (:func:`returned_inputs`).
         fuel: How many passes may change the graph; None: no limit.
+        frozen: Numbers of the graph inputs that are frozen parameters.
+        marked: Numbers of the graph inputs that are weights to be packed.
 
     Raises:
         PassError: A pass failed.
+        ConfigValueError: The file of fusion switches cannot be read.
     """
     overlapping = [i for i, given in enumerate(inputs) if isinstance(given, torch.Tensor) and _overlaps(given)]
-    passes = default_passes(Caller(remade_outputs, overlapping), options.topology_sorting_strategy)
-    # The option names passes over FX graphs, too.
-    names = {p.name for p in passes}
-    disabled = [name for name in options.disabled_passes if name in names]
+    passes = default_passes(Caller(remade_outputs, overlapping), options.topology_sorting_strategy, frozen, marked)
+    disabled = switched_off(options, [p.name for p in passes])
     if not options.enable_view_optimize or any(map(_wants_its_views, graph)):
         disabled += VIEW_PASSES
     runner = PassRunner(
@@ -50,7 +76,9 @@ def run_passes(
         pass_fuel=fuel,
         verify=options.verify_graphs,
     )
-    return runner.run(graph)
+    records = runner.run(graph)
+    prologue = next((p.prologue for p in passes if isinstance(p, HoistFrozenComputations)), None)
+    return PassResults(records, prologue)
 
 
 def _wants_its_views(node: Node) -> bool:
