@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import gc
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -151,6 +152,17 @@ def test_copies_live_as_long_as_the_graph() -> None:
     torch._dynamo.reset()
     gc.collect()
     assert packed_weights() == before
+
+
+def test_a_compiled_model_keeps_no_inputs() -> None:
+    model, x = _model(), torch.randn(16, 8)
+    with torch.no_grad():
+        compiled, _ = _compiled(model, "reference")
+        compiled(x)
+    seen = weakref.ref(x)
+    del x
+    gc.collect()
+    assert seen() is None
 
 
 @pytest.mark.parametrize("rows, packed", [(8, 0), (9, 2)])

@@ -371,7 +371,8 @@ def _backend(
         shortcut.see(graph, result)
         return result
 
-    given = _torch_compat.tensors_given(gm)
+    # Numbers, since the compiler outlives the call and must not keep the user's tensors.
+    given = [internal_format(tensor) is Format.FORMAT_FRACTAL_NZ for tensor in _torch_compat.tensors_given(gm)]
     refuse_unsupported_mutations(gm)
     with converted_kept_whole(known, custom), name_expanded_inputs(gm):
         wrapped = _torch_compat.aot_module_simplified(
@@ -386,13 +387,13 @@ def _backend(
     return shortcut.beside(wrapped)
 
 
-def _marked_inputs(graph: fx.GraphModule, given: Sequence[Any]) -> list[int]:
+def _marked_inputs(graph: fx.GraphModule, given: Sequence[bool]) -> list[int]:
     """Numbers of the inputs of AOTAutograd's graph that are weights to be packed.
 
     Args:
-        given: The user's objects, one for each input of Dynamo's graph.
+        given: For each input of Dynamo's graph, whether it is one.
     """
-    marked = [i for i, tensor in enumerate(given) if internal_format(tensor) is Format.FORMAT_FRACTAL_NZ]
+    marked = [i for i, is_marked in enumerate(given) if is_marked]
     if not marked or _torch_compat.aot_phase() != "inference":
         return []
     same = len(graph.graph.find_nodes(op="placeholder")) == len(given)
