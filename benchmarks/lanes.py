@@ -64,12 +64,12 @@ def _(x: Tensor, seconds: float) -> Tensor:
 
 
 LANE_CASES: Mapping[str, LaneCase] = {
-    "small_products": LaneCase("two chains of 40 products of 32x32", 32, products(40), products(40), 0.65),
+    "small_products": LaneCase("two chains of 100 products of 32x32", 32, products(100), products(100), 0.65),
     "large_products": LaneCase("two chains of 3 products of 1024x1024", 1024, products(3), products(3), 1.05),
     "slow_callback": LaneCase(
-        "a callback that sleeps 5 ms, beside a chain of products of 32x32 that takes about as long",
-        32,
-        products(1500),
+        "a callback that sleeps 5 ms, beside a chain of 1000 products of 64x64 that takes about as long",
+        64,
+        products(1000),
         lambda x: torch.ops.benchmarks.wait(x, 0.005),
         0.65,
     ),
