@@ -126,16 +126,21 @@ from torchair._torch_compat.tensors import (
     storage_id,
     storage_over,
 )
+from torchair._torch_compat.traced_values import FakeFactory, add_node, as_traced, behind, memories, was_written
 from torchair._torch_compat.tracing import functional_trace, trace_functional, trace_length, traced_nodes
 from torchair._torch_compat.types import HigherOrderOperator, OpOverload, OpOverloadPacket
 
 __all__ = [
+    "FakeFactory",
     "HigherOrderOperator",
     "OpOverload",
     "OpOverloadPacket",
     "PatternMatcher",
+    "add_node",
     "aot_module_simplified",
     "aot_phase",
+    "as_traced",
+    "behind",
     "below_autograd",
     "called_operators",
     "can_auto_functionalize",
@@ -204,6 +209,7 @@ __all__ = [
     "linear_packer",
     "load_inductor_lowerings",
     "make_boxed",
+    "memories",
     "modular_indexing",
     "native_out_variant",
     "new_fake_mode",
@@ -246,6 +252,7 @@ __all__ = [
     "trace_length",
     "traced_data_dependence",
     "traced_nodes",
+    "was_written",
     "without_alias_check",
     "written_if_wrapper_is_empty",
 ]

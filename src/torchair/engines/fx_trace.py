@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,7 @@ from torchair import _torch_compat
 from torchair.engines.graph_support import FIX
 from torchair.engines.index_bounds import strict_indices
 from torchair.engines.opaque_ops import OpaqueOp, opaque_op
+from torchair.engines.repeats import Known, Repeats
 from torchair.engines.runtime_values import (
     SymbolBinder,
     constant,
@@ -86,7 +88,13 @@ class TracedGraph:
 
 
 def trace_graph(
-    graph: Graph, inputs: Sequence[Any], fake_mode: Any, engine: str, whole: Collection[Any] = ()
+    graph: Graph,
+    inputs: Sequence[Any],
+    fake_mode: Any,
+    engine: str,
+    whole: Collection[Any] = (),
+    *,
+    repeat: bool = True,
 ) -> TracedGraph:
     """Trace a graph.
 
@@ -94,13 +102,15 @@ def trace_graph(
         engine: Whose errors it raises.
         whole: Operators that are not decomposed as Inductor decomposes them.
         inputs: A fake tensor or symbolic number for each graph input; their symbols need not be those of the graph.
+        repeat: Copy what was traced for a node to nodes that are like it (:mod:`torchair.engines.repeats`); without,
+            the graph is the same, and takes longer.
 
     Raises:
         MissingKernelError: Nothing computes a node.
         UnsupportedGraphError: A size or a layout comes up that the engine cannot take.
         EngineCompileError: A node could not be traced.
     """
-    tracer = _Tracer(graph, engine)
+    tracer = _Tracer(graph, engine, Repeats(graph, fake_mode, copies=repeat))
     table = _torch_compat.inductor_decompositions()
     decompositions = strict_indices({op: function for op, function in table.items() if op not in whole})
     arguments = tracer.arguments(inputs, fake_mode)
@@ -115,9 +125,10 @@ def trace_graph(
 class _Tracer:
     """Runs the nodes of a graph once, under the tracing modes."""
 
-    def __init__(self, graph: Graph, engine: str) -> None:
+    def __init__(self, graph: Graph, engine: str, repeats: Repeats) -> None:
         self.graph = graph
         self.engine = engine
+        self.repeats = repeats
         self.bind = SymbolBinder(graph)
         self.nodes = [n for n in graph if not _is_host_arithmetic(n)]
         self.evaluators: dict[Node, Evaluator | OpaqueOp] = {n: _evaluator(n) for n in self.nodes}
@@ -198,7 +209,7 @@ class _Tracer:
         for node in self.nodes:
             before = _torch_compat.trace_length()
             self._order(node)
-            self._step(node)
+            self._trace_or_copy(node)
             if node in self.awaited:
                 self.tokens[node] = record()
             made = _torch_compat.traced_nodes(before)
@@ -217,6 +228,9 @@ class _Tracer:
         found = self.env.get(value)
         if isinstance(found, torch.Tensor):
             return found
+        if isinstance(found, Known):
+            self.env[value] = _torch_compat.as_traced(found.fake, found.node)
+            return self.env[value]
         assert value.type.content is not None, f"%{value.name} has no value"
         self.env[value] = _content_tensor(value.type, self.bindings)
         return self.env[value]
@@ -225,6 +239,45 @@ class _Tracer:
         """Let what is traced next wait for the nodes that a node waits for."""
         if self.awaited and (tokens := [self.tokens[other] for other in node.control if other in self.tokens]):
             wait(tokens)
+
+    def _trace_or_copy(self, node: Node) -> None:
+        """Compute a node's outputs: as those of an equal node, if there was one."""
+        operands = self._known_operands(node)
+        if operands is None:
+            self._step(node)
+            return
+        key = self.repeats.key(node, operands)
+        given = [None if v is None else self.env.get(v) for v in node.operands]
+        if (template := self.repeats.find(key)) is not None:
+            for value, made in zip(node.outputs, self.repeats.copy(template, operands), strict=True):
+                self.env[value] = given[made] if isinstance(made, int) else made
+            return
+        before = _torch_compat.trace_length()
+        self._step(node)
+        given = [
+            None if known is None or v is None else self.env[v]
+            for v, known in zip(node.operands, operands, strict=True)
+        ]
+        numbers = {id(tensor): i for i, tensor in reversed([*enumerate(given)]) if tensor is not None}
+        results = [numbers.get(id(self.env[value]), self.env[value]) for value in node.outputs]
+        self.repeats.learn(key, node, operands, _torch_compat.traced_nodes(before), results)
+
+    def _known_operands(self, node: Node) -> list[Known | None] | None:
+        """The tensors that a node takes; None where it has to be traced."""
+        if not self.repeats.may_repeat(node):
+            return None
+        known: list[Known | None] = []
+        for value, host in zip(node.operands, host_flags(node), strict=True):
+            if value is None or host:
+                known.append(None)
+                continue
+            found = self.env.get(value)
+            if not isinstance(found, Known):
+                found = self.repeats.known(value, self.read(value))
+            if found is None:
+                return None
+            known.append(found)
+        return known
 
     def _step(self, node: Node) -> None:
         try:
@@ -268,17 +321,17 @@ class _Tracer:
         call = node.call
         if call is None or not call.target.startswith("aten::as_strided") or not isinstance(flat[0], torch.Tensor):
             return False
-        inputs = {_torch_compat.storage_id(self.env[v]) for v in self.graph.inputs if v.type.content is None}
-        return _torch_compat.storage_id(flat[0]) in inputs
+        inputs = [_torch_compat.memories(self.env[v]) for v in self.graph.inputs if v.type.content is None]
+        return not _torch_compat.memories(flat[0]).isdisjoint(itertools.chain(*inputs))
 
     def _outputs(self) -> list[Any]:
         self.outputs = []
         results: list[Any] = []
         inputs = {id(self.env[v]): i for i, v in enumerate(self.graph.inputs)}
-        constants = {_torch_compat.storage_id(self.env[v]) for v, _ in self.constants}
+        constants = {memory for v, _ in self.constants for memory in _torch_compat.memories(self.env[v])}
         for value, spec in zip(self.graph.outputs, self.graph.output_specs, strict=True):
             result = self._output(value, spec)
-            if isinstance(result, torch.Tensor) and _torch_compat.storage_id(result) in constants:
+            if isinstance(result, torch.Tensor) and not _torch_compat.memories(result).isdisjoint(constants):
                 result = result.clone()  # the caller may write what it gets
             if not isinstance(result, torch.Tensor | torch.SymInt | torch.SymFloat | torch.SymBool):
                 self.outputs.append(Output("fixed", value=bool(result) if spec.kind == "bool" else result))
