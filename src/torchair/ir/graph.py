@@ -329,6 +329,7 @@ class Graph:
         updates: Pairs ``(input, value)``: after the last node, the input's memory receives the value.
         blobs: Constant tensors, by name (objects of torch, opaque to the IR).
         revision: Raised by every edit.
+        order_revision: Raised by every edit after which nodes stand in another order; taking one out leaves it.
     """
 
     def __init__(self, name: str = "graph_1") -> None:
@@ -339,6 +340,7 @@ class Graph:
         self.updates: list[tuple[Value, Value]] = []
         self.blobs: dict[str, Any] = {}
         self.revision = 0
+        self.order_revision = 0
         self._nodes: dict[Node, None] = {}
         self._value_names = _Names()
         self._node_names = _Names()
@@ -441,6 +443,7 @@ class Graph:
         else:
             self._insert(node, before)
         self.revision += 1
+        self.order_revision += 1
         return node
 
     def _insert(self, node: Node, before: Node) -> None:
@@ -458,12 +461,14 @@ class Graph:
         del self._nodes[node]
         self._insert(node, before)
         self.revision += 1
+        self.order_revision += 1
 
     def reorder(self, nodes: Sequence[Node]) -> None:
         """Change the execution order of all nodes. The caller keeps it valid (the verifier checks)."""
         assert len(nodes) == len(self._nodes) and all(node in self._nodes for node in nodes)
         self._nodes = dict.fromkeys(nodes)
         self.revision += 1
+        self.order_revision += 1
 
     def wait_for(self, node: Node, others: Sequence[Node]) -> None:
         """Let a node run only after others."""

@@ -86,10 +86,10 @@ class Memory:
 
     @property
     def _position(self) -> dict[Node, int]:
-        """Place of each node in the graph as it is now."""
-        if self._revision != self.graph.revision:
+        """A number for each node, by which they stand in order."""
+        if self._revision != self.graph.order_revision:
             self._order = {node: i for i, node in enumerate(self.graph)}
-            self._revision = self.graph.revision
+            self._revision = self.graph.order_revision
         return self._order
 
     def place(self, node: Node) -> int:
@@ -134,6 +134,8 @@ class Memory:
         found: dict[Node, None] = {}
         for value in values:
             for node in value.users:
+                if not node.writes:
+                    continue
                 operands = node.operands
                 if any(operands[operand] is value for _, operand in node.writes) and write_back_of(node) is None:
                     found[node] = None

@@ -42,7 +42,7 @@ def sharing_problem(memory: Memory, copy: Value, source: Value, caller: Caller |
     graph = memory.graph
     if (problem := _outputs_problem(graph, copy, source, old, new, caller)) is not None:
         return problem
-    members = (*old, *(v for v in new if v not in set(old)))
+    members = tuple(dict.fromkeys((*old, *new)))
     stale = next(memory.stale_reads(members, (copy, source)), None)
     if stale is not None:
         return stale.text
