@@ -59,8 +59,8 @@ def _model(dtype: torch.dtype = torch.float32) -> _Model:
 
 
 def _same(actual: Tensor, expected: Tensor) -> None:
-    tolerance = {} if expected.dtype is torch.float32 else {"rtol": 2e-2, "atol": 2e-2}
-    torch.testing.assert_close(actual, expected, **tolerance)
+    tolerance = None if expected.dtype is torch.float32 else 2e-2
+    torch.testing.assert_close(actual, expected, rtol=tolerance, atol=tolerance)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
