@@ -89,7 +89,6 @@ def test_submodules_are_attributes_of_the_package() -> None:
 
 LATER = [
     ("torchair.dynamo_export", lambda: torchair.dynamo_export(model=torch.nn.Linear(1, 1))),
-    ("torchair.npu_format_cast_via_cpu", lambda: torchair.npu_format_cast_via_cpu(torch.ones(1), 29)),
     ("torchair.patch_for_hcom", lambda: torchair.patch_for_hcom()),
     ("torchair.ops.npu_fused_infer_attention_score", lambda: torchair.ops.npu_fused_infer_attention_score()),
     ("torchair.ops.npu_fused_infer_attention_score_v2", lambda: torchair.ops.npu_fused_infer_attention_score_v2()),

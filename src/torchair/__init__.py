@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from torchair.convert.registry import register_fx_node_ge_converter
     from torchair.convert.supported import declare_supported
     from torchair.customop.check import check_operator
+    from torchair.frontend.blocked_layouts import npu_format_cast_via_cpu
     from torchair.frontend.internal_format import use_internal_format_weight
     from torchair.frontend.replacement import register_replacement
     from torchair.later import (
         dynamo_export,
-        npu_format_cast_via_cpu,
         patch_for_hcom,
     )
     from torchair.logs import logger
@@ -39,7 +39,7 @@ _HOMES = {
     "get_compiler": "torchair.pipeline.backends",
     "get_npu_backend": "torchair.pipeline.backends",
     "logger": "torchair.logs",
-    "npu_format_cast_via_cpu": "torchair.later",
+    "npu_format_cast_via_cpu": "torchair.frontend.blocked_layouts",
     "patch_for_hcom": "torchair.later",
     "record_trace": "torchair.pipeline.record_trace",
     "register_fx_node_ge_converter": "torchair.convert.registry",

@@ -10,7 +10,6 @@ from torchair.errors import unavailable
 
 __all__ = [
     "dynamo_export",
-    "npu_format_cast_via_cpu",
     "patch_for_hcom",
 ]
 
@@ -32,17 +31,6 @@ def dynamo_export(
     raise unavailable(
         "torchair.dynamo_export", "get_npu_backend(...).graphs[i].text is the graph as text, after the first call."
     )
-
-
-def npu_format_cast_via_cpu(
-    self: torch.Tensor, acl_format: int, customize_dtype: Any = None, input_dtype: Any = None
-) -> NoReturn:
-    """Store a tensor in another layout; not in this version.
-
-    Raises:
-        UnavailableFeatureError: Always.
-    """
-    raise unavailable("torchair.npu_format_cast_via_cpu", "Leave the call out; results are the same.")
 
 
 def patch_for_hcom() -> NoReturn:
