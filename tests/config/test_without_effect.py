@@ -55,11 +55,11 @@ def test_one_line_says_so(lines: pytest.LogCaptureFixture) -> None:
     config = CompilerConfig()
     config.experimental_config.memory_efficiency = True
     config.debug.pass_fuel = 3
-    ours = NpuGraphExConfig.from_options({"super_kernel_optimize": True, "capture_limit": 3})
+    ours = NpuGraphExConfig.from_options({"super_kernel_debug_options": {"a": 1}, "capture_limit": 3})
     for _ in range(2):
         Options.from_config(config)
         Options.from_npugraph_ex(ours)
     assert lines.messages == [
         "config.experimental_config.memory_efficiency = True: recorded, no effect on any device yet",
-        "npugraph_ex.super_kernel_optimize = True: recorded, no effect on any device yet",
+        "npugraph_ex.super_kernel_debug_options = {'a': 1}: recorded, no effect on any device yet",
     ]

@@ -131,3 +131,15 @@ def test_strides_that_an_operator_promises_and_does_not_return() -> None:
         for _ in range(2):
             given = torch.randn(2, 63), torch.randn(63, 2).t()
             torch.testing.assert_close(function(*given), _signs(*given), check_stride=False)
+
+
+def test_super_kernel_optimize_is_native_code_too(caplog: pytest.LogCaptureFixture, monkeypatch: Any) -> None:
+    monkeypatch.setattr(torchair.logs.npugraph_ex_logger, "propagate", True)
+    function = compiled(_layer, static_kernel_compile=False, super_kernel_optimize=True)
+    given = torch.randn(2, 16), torch.randn(32, 16), torch.randn(32)
+    with caplog.at_level("INFO", logger="npugraph_ex"):
+        torch.testing.assert_close(function(*given), _layer(*given))
+    (code,) = torchair.explain(function).native
+    assert code.programs == 1
+    number = code.graph.removeprefix("graph_")
+    assert f"Success to optimize AclGraph{{id: {number}}} with super kernel." in caplog.messages

@@ -241,7 +241,7 @@ class CapturedGraph:
         fallbacks: Why the graph runs eagerly; empty while it is captured.
         fx_passes: A record of each pass over the FX graph.
         reinplaced: What writes in place, and what copies.
-        native: What became native programs, with ``static_kernel_compile``.
+        native: What became native programs, with ``static_kernel_compile`` or ``super_kernel_optimize``.
 
     Args:
         on_plan: Called with each plan that is captured, before it runs.

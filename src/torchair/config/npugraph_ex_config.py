@@ -131,7 +131,9 @@ class NpuGraphExConfig(OptionGroup):
     )
     static_kernel_compile: Setting[bool] = _option(Flag(), False, "Fused native code in the captured graph (CPU).")
     disable_static_kernel_compile_cache: Setting[bool] = _option(Flag(), False, "Compile those kernels anew each time.")
-    super_kernel_optimize: Setting[bool] = _option(Flag(), False, "Merge captured kernels into super kernels.")
+    super_kernel_optimize: Setting[bool] = _option(
+        Flag(), False, "Fused native code in the captured graph (CPU), as static_kernel_compile."
+    )
     super_kernel_optimize_options: Setting[dict[str, Any] | None] = _option(DictRule(), None, "Options of that merge.")
     super_kernel_debug_options: Setting[dict[str, Any] | None] = _option(
         DictRule(), None, "Options of that merge for finding faults."

@@ -177,6 +177,13 @@ class CaptureOptions:
     static_kernel_sym_index: int = 0
     static_kernel_sym_range: tuple[int, ...] | None = None
 
+    @property
+    def native_code(self) -> str:
+        """The option that asks for native programs in the captured graph; empty where none does."""
+        if self.static_kernel_compile:
+            return "static_kernel_compile"
+        return "super_kernel_optimize" if self.super_kernel_optimize else ""
+
 
 def _default_strings(index: int) -> Pairs:
     return tuple(CompilerConfig().as_dict()[index].items())

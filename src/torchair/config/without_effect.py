@@ -20,7 +20,6 @@ _GE = """
     dump_config.dump_step dump_config.dump_layer dump_config.dump_data dump_config.dump_config_path
     dump_config.data_dump_stage
     experimental_config.aclgraph.disable_static_kernel_compile_cache
-    experimental_config.aclgraph.super_kernel_optimize
     experimental_config.aclgraph.super_kernel_optimize_options
     experimental_config.aclgraph.super_kernel_debug_options
     experimental_config.aclgraph._vllm_aclnn_static_kernel_sym_index
@@ -35,7 +34,7 @@ _GE = """
 """
 _CAPTURE = """
     disable_static_kernel_compile_cache
-    super_kernel_optimize super_kernel_optimize_options super_kernel_debug_options
+    super_kernel_optimize_options super_kernel_debug_options
     dump_tensor_data data_dump_stage data_dump_dir
     _vllm_aclnn_static_kernel_sym_index _vllm_aclnn_static_kernel_sym_range
 """

@@ -19,8 +19,9 @@ from torchair.frontend import FxPassRecord, OptimizedFx, optimize_fx, run_captur
 from torchair.frontend.reinplace import ReinplaceRecord, reinplace
 from torchair.frontend.stream_scopes import resolve_streams
 from torchair.logs import npugraph_ex_logger as logger
-from torchair.native import replace_regions
+from torchair.native import PartitionRecord, replace_regions
 from torchair.native.scopes import mark
+from torchair.runtime.plan import Plan
 from torchair.trace.plan_check import check_captured
 
 __all__ = ["REINPLACE", "CapturedGraph", "capture_graph"]
@@ -63,7 +64,7 @@ def capture_graph(
     logger.debug("graph_%d is captured as %s", number, gm.graph)
     on_device = device_with_graphs(gm)
     native = None
-    if options.capture.static_kernel_compile and on_device is None and not options.run_eagerly:
+    if options.capture.native_code and on_device is None and not options.run_eagerly:
         gm, native = replace_regions(gm)
     build: Callable[..., CapturedGraph] = DeviceSemanticsGraph if options.device_semantics else CapturedGraph
     if on_device is not None:
@@ -80,8 +81,16 @@ def capture_graph(
         fx_passes=(*optimized.records, record),
         reinplaced=reinplaced,
         native=native,
-        on_plan=functools.partial(check_captured, number=number) if options.deadlock_check else None,
+        on_plan=functools.partial(_note_plan, number=number, options=options, native=native),
     )
+
+
+def _note_plan(plan: Plan, number: int, options: Options, native: PartitionRecord | None) -> None:
+    """What options say of each plan that is captured."""
+    if options.capture.super_kernel_optimize and native is not None and native.programs:
+        logger.info("Success to optimize AclGraph{id: %d} with super kernel.", number)
+    if options.deadlock_check:
+        check_captured(plan, number)
 
 
 def _resolve_streams(gm: fx.GraphModule) -> None:

@@ -1,4 +1,7 @@
-"""``static_kernel_compile`` of capture mode: when it acts, and what AOTAutograd decomposes then.
+"""``static_kernel_compile`` and ``super_kernel_optimize`` of capture mode: when they act, and what is decomposed then.
+
+Upstream compiles the kernels of a captured graph for their shapes, and merges them into larger ones; here a native
+program is both.
 
 Parts of the captured graph become native programs (``torchair.native``). Operators without code stay launches of their
 eager kernels between the programs; random operators and custom ones always do. Decompositions are Inductor's, since
@@ -27,15 +30,16 @@ __all__ = ["static_kernel_decompositions", "wants_static_kernels"]
 
 
 def wants_static_kernels(gm: fx.GraphModule, options: Options) -> bool:
-    """Whether the option is set and can do something for Dynamo's graph: it is on the CPU, and there is a compiler."""
-    if not options.captures or not options.capture.static_kernel_compile or options.run_eagerly:
+    """Whether an option is set and can do something for Dynamo's graph: it is on the CPU, and there is a compiler."""
+    name = options.capture.native_code
+    if not options.captures or not name or options.run_eagerly:
         return False
     values = (node.meta.get("example_value") for node in gm.graph.nodes)
     if any(isinstance(v, torch.Tensor) and v.device.type != "cpu" for v in values):
-        logger.warning_once("static_kernel_compile has no effect on graphs with tensors on other devices than the CPU")
+        logger.warning_once("%s has no effect on graphs with tensors on other devices than the CPU", name)
         return False
     if isinstance(found := load_support(), Rejection):
-        logger.warning_once("static_kernel_compile has no effect: %s", found.reason)
+        logger.warning_once("%s has no effect: %s", name, found.reason)
         return False
     return True
 
