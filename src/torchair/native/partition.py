@@ -169,6 +169,8 @@ def _size_symbols(nodes: Iterable[fx.Node]) -> Iterator[sympy.Symbol]:
 
 def _unusable(node: fx.Node) -> str:
     """Why a value is none that native code can read or make; empty if it is."""
+    if node.op == "get_attr" and "val" not in node.meta:
+        return "nothing is known of a constant"
     for tensor in _tensors(node.meta.get("val")):
         if tensor.layout is not torch.strided or tensor.device.type != "cpu":
             return "a tensor is not a dense one on the CPU"
