@@ -341,6 +341,7 @@ class Graph:
         self.blobs: dict[str, Any] = {}
         self.revision = 0
         self.order_revision = 0
+        self._has_control = False  # a node waits for another one, or did
         self._nodes: dict[Node, None] = {}
         self._value_names = _Names()
         self._node_names = _Names()
@@ -434,7 +435,8 @@ class Graph:
             output_names = ["y"] if len(types) == 1 else [f"y{i}" for i in range(len(types))]
         node.output_names = tuple(output_names)
         node.writes, node.aliases, node.side_effects = tuple(writes), tuple(aliases), side_effects
-        node.call, node.binds, node.control = call, tuple(binds), tuple(control)
+        node.call, node.binds, node.control = call, tuple(binds), tuple(dict.fromkeys(control))
+        self._has_control = self._has_control or bool(node.control)
         node.scope, node.origin = dict(scope or {}), origin or Origin()
         for index in range(len(node.inputs)):
             node._link(index)
@@ -473,6 +475,7 @@ class Graph:
     def wait_for(self, node: Node, others: Sequence[Node]) -> None:
         """Let a node run only after others."""
         node.control = tuple(dict.fromkeys((*node.control, *others)))
+        self._has_control = self._has_control or bool(node.control)
         self.revision += 1
 
     def replace_all_uses_with(self, old: Value, new: Value) -> None:
@@ -494,7 +497,8 @@ class Graph:
         readers = [u.node.name for v in node.outputs for u in v.uses]
         readers += [f"graph output {i}" for i, v in enumerate(self.outputs) if v is not None and v.producer is node]
         readers += [f"the update of %{i.name}" for i, v in self.updates if v.producer is node]
-        readers += [n.name for n in self._nodes if node in n.control]
+        if self._has_control:
+            readers += [n.name for n in self._nodes if node in n.control]
         if readers:
             raise IRError(
                 "A node that is still read cannot be removed", why=f"{node.name} is read by {', '.join(readers)}"

@@ -344,7 +344,7 @@ class _Reader:
             if name == node.name or name not in self._nodes:
                 raise self.error(reference, f"no node called {name!r} is above", _like(name, self._nodes))
             control.append(self._nodes[name])
-        node.control = tuple(control)
+        node.graph.wait_for(node, control)
 
     def _scope(self, node: Node, tree: _Branch) -> None:
         for item in tree.children:
