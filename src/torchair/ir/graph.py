@@ -478,6 +478,10 @@ class Graph:
         self._has_control = self._has_control or bool(node.control)
         self.revision += 1
 
+    def waiters(self, node: Node) -> list[Node]:
+        """The nodes that wait for one by a control edge, in order."""
+        return [n for n in self._nodes if node in n.control] if self._has_control else []
+
     def replace_all_uses_with(self, old: Value, new: Value) -> None:
         """Read ``new`` wherever ``old`` is read: in nodes, outputs and updates."""
         if old is new:
@@ -497,8 +501,7 @@ class Graph:
         readers = [u.node.name for v in node.outputs for u in v.uses]
         readers += [f"graph output {i}" for i, v in enumerate(self.outputs) if v is not None and v.producer is node]
         readers += [f"the update of %{i.name}" for i, v in self.updates if v.producer is node]
-        if self._has_control:
-            readers += [n.name for n in self._nodes if node in n.control]
+        readers += [n.name for n in self.waiters(node)]
         if readers:
             raise IRError(
                 "A node that is still read cannot be removed", why=f"{node.name} is read by {', '.join(readers)}"

@@ -67,7 +67,7 @@ def is_free(node: Node) -> bool:
 
 def is_awaited(node: Node) -> bool:
     """True when another node waits for it by a control edge."""
-    return any(node in other.control for other in node.graph)
+    return bool(node.graph.waiters(node))
 
 
 def read_instead(memory: Memory, copy: Value, source: Value) -> None:
