@@ -192,7 +192,7 @@ def test_control_edges_hold_a_node() -> None:
         """
     )
     cast, add = graph.nodes
-    add.control = (cast,)
+    graph.wait_for(add, [cast])
     graph_pass = HoistFrozenComputations((1,))
     graph_pass.run(graph)
     assert graph_pass.prologue is None

@@ -173,6 +173,6 @@ def test_an_input_that_is_written_between_stays() -> None:
 
 def test_control_edges_keep_the_parts() -> None:
     graph = from_text(PLAIN)
-    graph.nodes[-1].control = (graph.nodes[0],)
+    graph.wait_for(graph.nodes[-1], [graph.nodes[0]])
     FuseRmsNorm().run(graph)
     assert graph.count("RmsNorm") == 0

@@ -133,6 +133,6 @@ def test_what_the_machine_cannot_pack(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_control_edges() -> None:
     graph = from_text(LINEAR.replace("  return %y", "  %z: bfloat16[16, 4] = Neg(%y)\n  return %z"))
     product, other = graph.nodes
-    other.control = (product,)
+    graph.wait_for(other, [product])
     PackWeights((1,)).run(graph)
     assert graph.count("torch_call") == 0
