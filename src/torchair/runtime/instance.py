@@ -139,14 +139,14 @@ class Instance:
         finally:
             self.core.time_steps(False)
 
-    def explain(self, error: Exception) -> None:
-        """Name the launch that failed in the last run.
+    def explain(self, error: BaseException) -> None:
+        """Name the launch that failed in the last run; leave alone what ends a program (``KeyboardInterrupt``).
 
         Raises:
             ExecutionError: It did; nothing is raised for errors of ours, and for those outside launches.
         """
         failed = self.core.failed
-        if failed >= 0 and not isinstance(error, TorchAirError):
+        if failed >= 0 and isinstance(error, Exception) and not isinstance(error, TorchAirError):
             step = self.plan.steps[failed]
             raise ExecutionError.of(error, step.label, where=step.where) from error
 
