@@ -12,6 +12,7 @@ from torch import Tensor
 
 import torchair
 from tests.convert.conversion import check, reference_backend
+from torchair import _torch_compat
 from torchair.errors import ConfigValueError, UnconvertedOperatorsError
 from torchair.ir import Graph, TensorType
 from torchair.ir.text import from_text, to_text
@@ -157,6 +158,24 @@ def test_events_with_tags_are_for_capture_mode() -> None:
     error = caught.value.inner_exception
     assert isinstance(error, UnconvertedOperatorsError)
     assert "torchair.ops.record" in str(error)
+
+
+@pytest.mark.skipif(not _torch_compat.numbers_streams(), reason="this Dynamo breaks graphs at streams of the CPU")
+def test_events_of_pytorch_are_for_capture_mode() -> None:
+    def program(x: Tensor) -> Tensor:
+        stream, other = torch.Stream(device="cpu"), torch.Stream(device="cpu")
+        with stream:
+            y = x.sin()
+        with other:
+            other.wait_stream(stream)
+            return y.cos()
+
+    with pytest.raises(torch._dynamo.exc.BackendCompilerFailed) as caught:
+        torch.compile(program, backend=reference_backend(), fullgraph=True)(torch.ones(3))
+    error = caught.value.inner_exception
+    assert isinstance(error, UnconvertedOperatorsError)
+    assert "PyTorch's own streams and events, are for capture mode" in str(error)
+    assert "torchair.scope.npu_stream_switch" in str(error)
 
 
 @pytest.mark.parametrize("dynamic", [False, True])

@@ -36,7 +36,7 @@ def names(graph: Graph) -> str:
 @pytest.mark.parametrize(
     ("strategy", "expected"),
     [
-        ("DFS", "a1 b1 a2 b2 sum"),
+        ("DFS", "a1 a2 b1 b2 sum"),
         ("StableRDFS", "a1 b1 a2 b2 sum"),
         ("BFS", "a1 b1 a2 b2 sum"),
         ("RDFS", "a1 a2 b1 b2 sum"),
@@ -59,6 +59,37 @@ def test_breadth_first_goes_level_by_level() -> None:
     graph.set_outputs([c.output, d.output])
     SortNodes("BFS").run(graph)
     assert names(graph) == "a1 b1 a2 a3"
+
+
+def diamond() -> Graph:
+    """From ``top`` over two chains to ``sum``, and a node that nobody needs; results in the other order."""
+    graph = Graph()
+    x = graph.add_input(X, "x")
+    top = graph.add_node("Sin", [x], [X], name="top")
+    left = graph.add_node("Cos", [top.output], [X], name="left")
+    right = graph.add_node("Exp", [top.output], [X], name="right")
+    free = graph.add_node("Tan", [x], [X], name="free")
+    left2 = graph.add_node("Cos", [left.output], [X], name="left2")
+    right2 = graph.add_node("Exp", [right.output], [X], name="right2")
+    last = graph.add_node("Add", [right2.output, left2.output], [X], name="sum")
+    graph.set_outputs([free.output, last.output])
+    return graph
+
+
+@pytest.mark.parametrize(
+    ("strategy", "expected"),
+    [
+        ("StableRDFS", "top left right free left2 right2 sum"),
+        ("DFS", "top left left2 right right2 sum free"),
+        ("BFS", "top free left right left2 right2 sum"),
+        ("RDFS", "free top left left2 right right2 sum"),
+    ],
+)
+def test_orders_of_a_diamond(strategy, expected) -> None:
+    graph = diamond()
+    SortNodes(strategy).run(graph)
+    verify(graph)
+    assert names(graph) == expected
 
 
 def test_control_edges_effects_and_streams_are_kept() -> None:
@@ -104,6 +135,18 @@ def test_memory_that_is_written_is_read_before() -> None:
     assert names(graph) == "move read write"
 
 
+def is_depth_first(order: list[Node], needed: dict[Node, list[Node]]) -> bool:
+    """Whether no node runs while one waits that came into reach later.
+
+    A node comes into reach when the last of those that it needs has run.
+    """
+    place = {node: i for i, node in enumerate(order)}
+    reach = {node: max((place[before] for before in needed[node]), default=-1) for node in order}
+    return all(
+        reach[node] >= reach[other] for i, node in enumerate(order) for other in order[i:] if reach[other] < place[node]
+    )
+
+
 @given(st.data(), st.sampled_from(["BFS", "DFS", "RDFS", "StableRDFS"]))
 @settings(max_examples=60, deadline=None)
 def test_any_graph_stays_valid(data, strategy) -> None:
@@ -127,6 +170,8 @@ def test_any_graph_stays_valid(data, strategy) -> None:
     verify(graph)
     place = {node: i for i, node in enumerate(graph)}
     assert all(place[before] < place[node] for node, earlier in needed.items() for before in earlier)
+    if strategy == "DFS":
+        assert is_depth_first(list(graph), needed)
     again = list(graph)
     SortNodes(strategy).run(graph)
     assert strategy == "RDFS" or list(graph) == again

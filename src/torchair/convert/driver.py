@@ -190,8 +190,11 @@ class Driver:
             self.refuse(
                 node,
                 Rejection(
-                    "events with tags, and streams that native calls name, are for capture mode",
-                    fix='Use torchair.ops.record and torchair.ops.wait, or compile with backend="npugraph_ex".',
+                    "events with tags, and PyTorch's own streams and events, are for capture mode",
+                    fix=(
+                        'Use torchair.scope.npu_stream_switch("name"), torchair.ops.record and torchair.ops.wait, '
+                        'or compile with backend="npugraph_ex".'
+                    ),
                 ),
             )
             self.env[node] = _REFUSED

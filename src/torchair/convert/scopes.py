@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from torch import fx
 
-from torchair.config import core_limit
+from torchair.frontend.scope_pairs import check_limit
 
 __all__ = ["ScopeStack"]
 
@@ -43,7 +43,7 @@ class ScopeStack:
         if qualified in _ENTER:
             keys, values = node.args[:2]
             opened = {str(k): _attribute(str(k), str(v)) for k, v in zip(keys, values, strict=True)}  # type: ignore[arg-type]
-            core_limit(opened)  # in range?
+            check_limit(node, opened)
             self._stack.append(opened)
             return True
         if qualified in _EXIT:

@@ -89,6 +89,7 @@ class NativeExecutable(TracedExecutable):
 
     def __init__(self, graph: Graph, inputs: Sequence[Any], fake_mode: Any, options: Options) -> None:
         self._options = options
+        self._steady = graph.steady
         self._static = all(value.type.is_static for value in graph.inputs)
         super().__init__(graph, inputs, fake_mode, **SETTINGS)
 
@@ -102,7 +103,15 @@ class NativeExecutable(TracedExecutable):
         # A limit is for captures that cost much; these are bounded by the process, and the oldest one goes.
         limits = dataclasses.replace(self._options.capture, capture_limit=sys.maxsize)
         options = dataclasses.replace(self._options, capture=limits)
-        self.captured = CapturedGraph(next(_numbers), gm, options, on_plan=self._checker(), explicit_order=False)
+        constants = range(len(traced.used), len(traced.used) + len(traced.constants))
+        self.captured = CapturedGraph(
+            next(_numbers),
+            gm,
+            options,
+            static_inputs=[*(i for i, number in enumerate(traced.used) if number in self._steady), *constants],
+            on_plan=self._checker(),
+            explicit_order=False,
+        )
         return self.captured, self.captured
 
     def _checker(self) -> Callable[[Plan], object] | None:

@@ -18,7 +18,7 @@ from torchair.frontend.aliasing import readers_of_position, storages, tensors
 from torchair.frontend.fx_pass import FxPass
 from torchair.frontend.new_nodes import call
 from torchair.logs import npugraph_ex_logger
-from torchair.streams import set_stream, stream_of
+from torchair.streams import stream_of
 
 __all__ = ["RemoveCatOps"]
 
@@ -31,7 +31,9 @@ class RemoveCatOps(FxPass):
 
     Whatever else reads ``f(x)`` reads the slice. A concatenation stays if one of its operands cannot be computed in
     place: it is a graph input or a view, is concatenated elsewhere too, has another dtype or layout than the slice, the
-    graph returns it, or its operator has no overload that writes a given tensor.
+    graph returns it, or its operator has no overload that writes a given tensor. It also stays if one of them is
+    computed on another stream: nothing would say that the buffer is free by then, and writers of one buffer would wait
+    for each other.
 
     The buffer is a value that was written before anybody reads it, which only the order of nodes shows.
     """
@@ -96,6 +98,8 @@ def _problem(cat: fx.Node, uses: Counter[fx.Node], kept: frozenset[int]) -> str:
         return "it has one operand"
     for node in operands:
         problem = _operand_problem(node, result)
+        if not problem and stream_of(node) != stream_of(cat):
+            problem = "it is computed on another stream"
         if not problem and uses[node] > 1:
             problem = "it is concatenated more than once"
         if not problem and not storages(node.meta["val"]).isdisjoint(kept):
@@ -231,7 +235,6 @@ def _rewrite(cat: fx.Node, first: fx.Node, layout: _Layout) -> None:
             buffer = call(graph, _aten.empty.memory_format, (shape,), like, cat)
         else:
             buffer = call(graph, _aten.empty_strided.default, (shape, layout.strides), like, cat)
-        set_stream(buffer, stream_of(first))
     for node, start, end in zip(list(_operands(cat)), ends[:-1], ends[1:], strict=True):
         with graph.inserting_before(node):
             place = call(graph, _aten.slice.Tensor, (buffer, 0, start, end), {}, node)

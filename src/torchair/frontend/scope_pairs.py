@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 from torch import fx
 
 from torchair._torch_compat import OpOverload
-from torchair.errors import ScopeError
+from torchair.config import core_limit
+from torchair.errors import ArgumentError, ScopeError
 from torchair.frontend.source_lines import source_line
 
-__all__ = ["ENTER", "EXIT", "check_scopes", "stream_labels"]
+__all__ = ["ENTER", "EXIT", "check_limit", "check_scopes", "stream_labels"]
 
 ENTER = ("air::scope_enter", "npugraph_ex::scope_enter")
 EXIT = ("air::scope_exit", "npugraph_ex::scope_exit")
@@ -87,6 +89,18 @@ def _refuse_contradiction(outer: fx.Node, inner: fx.Node) -> None:
                 fix="Give both the same options, or the inner one another name.",
                 where=[line for line in dict.fromkeys(map(source_line, (outer, inner))) if line],
             )
+
+
+def check_limit(node: fx.Node, attributes: Mapping[str, object]) -> None:
+    """Refuse a scope that limits cores to a number that this machine does not have.
+
+    Raises:
+        ArgumentError: With the user's line.
+    """
+    try:
+        core_limit(attributes)
+    except ArgumentError as e:
+        raise ArgumentError(e.what, why=e.why, fix=e.fix, where=source_line(node)) from e
 
 
 def stream_labels(graph: fx.Graph) -> dict[fx.Node, str]:

@@ -16,9 +16,8 @@ from torch import fx
 
 from torchair import _torch_compat
 from torchair._torch_compat import OpOverload
-from torchair.config import core_limit
 from torchair.errors import ArgumentError
-from torchair.frontend.scope_pairs import ENTER, EXIT
+from torchair.frontend.scope_pairs import ENTER, EXIT, check_limit
 from torchair.frontend.source_lines import source_line
 from torchair.logs import get_logger
 from torchair.streams import DEFAULT, is_record, set_stream, stream_of
@@ -137,10 +136,7 @@ class _Resolving:
         opened = {str(k): str(v) for k, v in zip(keys, values, strict=False)}  # type: ignore[arg-type]
         if opened.get(_ID[0]) == DEFAULT_STREAM:
             opened[LABEL] = DEFAULT
-        try:
-            core_limit(opened)
-        except ArgumentError as e:
-            raise ArgumentError(e.what, why=e.why, fix=e.fix, where=source_line(node)) from e
+        check_limit(node, opened)
         for key in _WITHOUT_EFFECT.keys() & opened.keys():
             _log.info_once("torchair.scope.%s: no effect in capture mode", _WITHOUT_EFFECT[key])
         self._stack.append({**(self._stack[-1] if self._stack else {}), **opened})

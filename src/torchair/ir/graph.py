@@ -327,6 +327,8 @@ class Graph:
         outputs: What the graph returns; None for an output that is None.
         output_specs: One :class:`OutputSpec` for each output.
         updates: Pairs ``(input, value)``: after the last node, the input's memory receives the value.
+        steady: Numbers of the inputs that are the same tensors in most calls: parameters, and what is made of them. It
+            says what pays off, never what is true of a call.
         blobs: Constant tensors, by name (objects of torch, opaque to the IR).
         revision: Raised by every edit.
         order_revision: Raised by every edit after which nodes stand in another order; taking one out leaves it.
@@ -338,6 +340,7 @@ class Graph:
         self.outputs: list[Value | None] = []
         self.output_specs: list[OutputSpec] = []
         self.updates: list[tuple[Value, Value]] = []
+        self.steady: frozenset[int] = frozenset()
         self.blobs: dict[str, Any] = {}
         self.revision = 0
         self.order_revision = 0

@@ -17,14 +17,14 @@ __all__ = ["SortNodes", "execution_order", "predecessors"]
 
 @dataclass(slots=True)
 class SortNodes(GraphPass):
-    """The order of nodes becomes breadth-first, or depth-first from what the graph returns.
+    """The order of nodes becomes breadth-first, depth-first, or depth-first from what the graph returns.
 
     Kept is what the program says about order: data, control edges, who touches memory that is written, side effects,
     and in a graph of several streams the order on each stream.
 
     Attributes:
-        strategy: ``"BFS"``, or ``"RDFS"``. ``"DFS"`` and ``"StableRDFS"`` keep the program's order, in which each value
-            is made shortly before it is used; so passes leave it.
+        strategy: ``"BFS"``, ``"DFS"``, or ``"RDFS"``. ``"StableRDFS"`` is the program's order, with what passes made
+            shortly before its readers; so passes leave it.
     """
 
     name: ClassVar[str] = "sort-nodes"
@@ -40,21 +40,42 @@ class SortNodes(GraphPass):
 def execution_order(graph: Graph, strategy: str) -> list[Node]:
     """The nodes of a graph in the order of a strategy; ties fall as the program's order does."""
     nodes = list(graph)
-    if strategy not in ("BFS", "RDFS"):
+    if strategy == "StableRDFS":
         return nodes
     needed = predecessors(graph)
-    return _breadth_first(nodes, needed) if strategy == "BFS" else _reverse_depth_first(graph, nodes, needed)
+    if strategy == "RDFS":
+        return _reverse_depth_first(graph, nodes, needed)
+    return _breadth_first(nodes, needed) if strategy == "BFS" else _depth_first(nodes, needed)
+
+
+def _users(nodes: list[Node], needed: dict[Node, list[Node]]) -> tuple[dict[Node, list[Node]], dict[Node, int]]:
+    """The other way round: what each node has to run before; and how many nodes each one waits for."""
+    users: dict[Node, list[Node]] = {node: [] for node in nodes}
+    for node, before in needed.items():  # in the program's order, so lists of users are, too
+        for other in before:
+            users[other].append(node)
+    return users, {node: len(before) for node, before in needed.items()}
+
+
+def _depth_first(nodes: list[Node], needed: dict[Node, list[Node]]) -> list[Node]:
+    """After each node the first one that it was the last to be waited for by; else back to the last choice."""
+    users, open_ = _users(nodes, needed)
+    order = []
+    ready = [node for node in reversed(nodes) if not open_[node]]
+    while ready:
+        node = ready.pop()
+        order.append(node)
+        for user in reversed(users[node]):
+            open_[user] -= 1
+            if not open_[user]:
+                ready.append(user)
+    return order
 
 
 def _breadth_first(nodes: list[Node], needed: dict[Node, list[Node]]) -> list[Node]:
     """Level by level: a node's level is the length of the longest way to it."""
     place = {node: i for i, node in enumerate(nodes)}
-    users: dict[Node, list[Node]] = {node: [] for node in nodes}
-    open_: dict[Node, int] = {}
-    for node, before in needed.items():
-        open_[node] = len(before)
-        for other in before:
-            users[other].append(node)
+    users, open_ = _users(nodes, needed)
     level = dict.fromkeys(nodes, 0)
     ready = [(0, place[node]) for node in nodes if not open_[node]]
     heapq.heapify(ready)

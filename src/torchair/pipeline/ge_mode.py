@@ -204,6 +204,7 @@ def compile_graph(
         if passed.prologue is not None:
             frozen = FrozenValues(passed.prologue, given, _torch_compat.detect_fake_mode(inputs))
             given += frozen.fakes
+        converted.graph.steady = _steady_inputs(converted)
         left: list[str] = []
         executable, engine = compile_on(options.engine, converted.graph, options, given, on_fallback=left.append)
     _log_classification(converted.graph, number)
@@ -264,8 +265,18 @@ def _is_static(graph: Graph) -> bool:
 
 def _frozen_inputs(converted: Converted, options: Options) -> list[int]:
     """Numbers of the graph inputs that are parameters or buffers, where the user froze them."""
+    return _parameters(converted) if options.frozen_parameter else []
+
+
+def _steady_inputs(converted: Converted) -> frozenset[int]:
+    """Numbers of the graph inputs that are parameters or buffers, or what passes make of them ahead."""
+    made = range(len(converted.inputs), len(converted.graph.inputs))
+    return frozenset((*_parameters(converted), *made))
+
+
+def _parameters(converted: Converted) -> list[int]:
     # AOTAutograd says it of the forward graph only.
-    if not options.frozen_parameter or _torch_compat.aot_phase() == "backward":
+    if _torch_compat.aot_phase() == "backward":
         return []
     static = frozenset(_torch_compat.static_input_positions())
     return [i for i, position in enumerate(converted.inputs) if position in static]

@@ -42,9 +42,12 @@ def convert_wait_tensor(driver: Driver, node: fx.Node) -> Value:
 
 
 def is_event(node: fx.Node) -> bool:
-    """True for events with tags and their like, which only capture mode has."""
-    name = node.target._schema.name if isinstance(node.target, OpOverload) else ""
-    return name.startswith(("npugraph_ex::tagged_", "npugraph_ex::record_tagged_"))
+    """True for events with tags, and for PyTorch's own streams and events, which only capture mode has."""
+    if isinstance(node.target, OpOverload):
+        return str(node.target._schema.name).startswith(
+            ("npugraph_ex::tagged_", "npugraph_ex::record_tagged_", "streams::")
+        )
+    return getattr(node.target, "__name__", "") == "control_deps"  # so PyTorch orders operators around its events
 
 
 @dataclass(slots=True)
