@@ -103,6 +103,25 @@ def test_engines_agree(engine, dynamic) -> None:
     torch.testing.assert_close(mine, theirs)
 
 
+@pytest.mark.parametrize("engine", ["reference", "inductor", "native"])
+def test_an_input_that_is_waited_for_and_updated(engine) -> None:
+    def program(x: Tensor, y: Tensor) -> Tensor:
+        a = x.sin()
+        if torch.compiler.is_compiling():
+            scope.npu_wait_tensor(y, a)
+        y.mul_(2)
+        y[1:].add_(a[1:])
+        return y + a
+
+    config = torchair.CompilerConfig()
+    config.engine = engine
+    compiled = torch.compile(program, backend=torchair.get_npu_backend(compiler_config=config), fullgraph=True)
+    x, y = torch.rand(4), torch.rand(4)
+    mine, theirs = y.clone(), y.clone()
+    torch.testing.assert_close(compiled(x, mine), program(x, theirs))
+    torch.testing.assert_close(mine, theirs)
+
+
 def test_both_names_of_the_operators() -> None:
     def program(x: Tensor) -> tuple[Tensor, ...]:
         a = x.sin()

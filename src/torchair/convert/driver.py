@@ -101,6 +101,7 @@ class Driver:
     order: StreamOrder = field(init=False, default_factory=StreamOrder)
     positions: list[int] = field(init=False, default_factory=list)
     symbols: KnownSymbols = field(init=False)
+    _inputs: dict[fx.Node, Value] = field(init=False, default_factory=dict)
     _hosts: dict[Any, Value] = field(init=False, default_factory=dict)
     _fatal: list[Refused] = field(init=False, default_factory=list)
     _input_sizes: set[Any] = field(init=False)
@@ -146,7 +147,7 @@ class Driver:
     def _placeholder(self, node: fx.Node, position: int) -> None:
         val = node.meta.get("val")
         if isinstance(val, torch.Tensor):
-            self.env[node] = self.graph.add_input(tensor_type(val), node.name)
+            self.env[node] = self._inputs[node] = self.graph.add_input(tensor_type(val), node.name)
             self.positions.append(position)
         elif isinstance(val, _SYMBOLIC):
             self.env[node] = val
@@ -318,7 +319,8 @@ class Driver:
         return _REFUSED
 
     def _update(self, node: fx.Node) -> Any:
-        target, source = (self.lower_args(a) for a in node.args[:2])
+        # The input itself: its later uses may stand behind a wait_tensor.
+        target, source = self._inputs[node.args[0]], self.lower_args(node.args[1])  # type: ignore[index]
         self.graph.updates.append((target, source))
         self.graph.revision += 1
         return source
