@@ -252,7 +252,10 @@ class _PythonArena:
 
 
 class _PythonCore:
-    """What ``PlanInstance`` of ``plan.cpp`` does, in Python."""
+    """What ``PlanInstance`` of ``plan.cpp`` does, in Python.
+
+    ``Step.cores`` is not kept: from Python, PyTorch's number of threads is set for all threads of the process.
+    """
 
     def __init__(self, plan: Plan, arena: _PythonArena, static: Any) -> None:
         self.failed = -1
