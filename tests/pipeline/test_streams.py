@@ -180,7 +180,8 @@ def test_views_of_parameters_are_no_launches(mode) -> None:
     assert len(plan.steps) == 9
     assert len(plan.kept_views) == 4
     with torch.no_grad():
-        module.left[0].weight.mul_(2)
+        for parameter in module.left.parameters():
+            parameter.mul_(2)
     module.right[1].weight = nn.Parameter(torch.randn(8, 8))
     agrees(run, module, torch.randn(32, 8))
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import Phase, given, settings
 
 from tests.runtime.lane_graphs import random_graphs, two_branches
 from torchair.build import find_compiler
@@ -66,18 +66,25 @@ def _run(program: Path, text: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([program], input=text, capture_output=True, text=True, timeout=300, check=False)
 
 
-@settings(
-    max_examples=25,
-    deadline=None,
-    phases=[Phase.generate],
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
-@given(made=random_graphs())
-def test_random_plans_have_no_race(program: Path, made: tuple[torch.fx.GraphModule, list[torch.Tensor]]) -> None:
-    plan = record(made[0], {})
-    for throws_at in (-1, len(plan.steps) // 2):
-        done = _run(program, _text(plan, 30, throws_at if plan.steps else -1))
-        assert done.returncode == 0, done.stdout + done.stderr
+def _check_random_plans(program: Path, count: int) -> None:
+    @settings(max_examples=count, deadline=None, phases=[Phase.generate])
+    @given(made=random_graphs())
+    def check(made: tuple[torch.fx.GraphModule, list[torch.Tensor]]) -> None:
+        plan = record(made[0], {})
+        for throws_at in (-1, len(plan.steps) // 2):
+            done = _run(program, _text(plan, 30, throws_at if plan.steps else -1))
+            assert done.returncode == 0, done.stdout + done.stderr
+
+    check()
+
+
+def test_random_plans_have_no_race(program: Path) -> None:
+    _check_random_plans(program, 8)
+
+
+@pytest.mark.slow
+def test_many_random_plans_have_no_race(program: Path) -> None:
+    _check_random_plans(program, 60)
 
 
 def _waits(plan: Plan) -> Iterator[tuple[int, int]]:
