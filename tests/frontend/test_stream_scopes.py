@@ -57,7 +57,7 @@ def test_labels() -> None:
     graph, streams = resolved(program)
     assert lines(graph) == ["a: sin", "b: cos", "a: exp", ": add.Tensor"]
     assert streams.labels == ("a", "b")
-    assert {n.name: dict(limit) for n, limit in streams.limits.items()} == {
+    assert {n.name: dict(limit) for n, limit in streams.scopes.items()} == {
         "exp": {"_op_aicore_num": "1", "_op_vectorcore_num": "1"}
     }
 

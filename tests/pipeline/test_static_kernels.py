@@ -143,3 +143,36 @@ def test_super_kernel_optimize_is_native_code_too(caplog: pytest.LogCaptureFixtu
     assert code.programs == 1
     number = code.graph.removeprefix("graph_")
     assert f"Success to optimize AclGraph{{id: {number}}} with super kernel." in caplog.messages
+
+
+def _with_a_scope(x: Tensor, w: Tensor, options: str = "", *, sort: bool = False) -> Tensor:
+    with torchair.scope.super_kernel("layer", options):
+        y = torch.relu(torch.softmax(x * 3 + 1, -1) @ w)
+        if sort:
+            y = torch.sort(y)[0]  # stays a call
+    return y.sin()
+
+
+def test_scopes_of_super_kernels() -> None:
+    x, w = torch.randn(4, 8), torch.randn(8, 8)
+    function = compiled(_with_a_scope)
+    torch.testing.assert_close(function(x, w), _with_a_scope(x, w))
+    (code,) = torchair.explain(function).native
+    assert [k.scope for k in code.super_kernels] == ["layer"]
+    assert code.programs == 2, "the range, and what comes after it"
+
+
+def test_a_strict_scope_that_does_not_become_one() -> None:
+    with pytest.raises(Exception, match="TA407"):
+        compiled(_with_a_scope)(torch.randn(4, 8), torch.randn(8, 8), "strict-scope-check=abort", sort=True)
+
+
+def test_scopes_without_native_code(caplog: pytest.LogCaptureFixture, monkeypatch: Any) -> None:
+    monkeypatch.setattr("torchair.logs._said", set())
+    monkeypatch.setattr(torchair.logs.npugraph_ex_logger, "propagate", True)
+    monkeypatch.setattr(torchair.logger, "propagate", True)
+    x, w = torch.randn(4, 8), torch.randn(8, 8)
+    with caplog.at_level("INFO", logger="torchair"):
+        function = torch.compile(_with_a_scope, backend="npugraph_ex")
+        torch.testing.assert_close(function(x, w), _with_a_scope(x, w))
+    assert "torchair.scope.super_kernel: no effect in capture mode without static_kernel_compile" in caplog.messages

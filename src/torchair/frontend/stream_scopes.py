@@ -40,12 +40,13 @@ DEFAULT_STREAM = "DEFAULT_STREAM_ID_MARKER"
 LABEL = "_user_stream_label"
 _ID = ("_user_stream_id", "_user_stream_device_index", "_user_stream_device_type")
 _CORES = ("_op_aicore_num", "_op_vectorcore_num")
+_SUPER_KERNEL = ("_super_kernel_scope", "_super_kernel_options")
 
-#: Keys of scopes that mean nothing in capture mode, and what wrote them.
+#: Keys of scopes that mean nothing in capture mode, what wrote them, and what would change that.
 _WITHOUT_EFFECT = {
-    "_super_kernel_scope": "super_kernel",
-    "_op_exec_never_timeout": "op_never_timeout",
-    "torchair_enable_data_dump": "data_dump",
+    "_super_kernel_scope": ("super_kernel", " without static_kernel_compile"),
+    "_op_exec_never_timeout": ("op_never_timeout", ""),
+    "torchair_enable_data_dump": ("data_dump", ""),
 }
 
 #: What ``npu_record_tagged_stream`` calls the stream that a graph begins on.
@@ -60,33 +61,36 @@ class ResolvedStreams:
 
     Attributes:
         labels: The streams other than the default one, in order of appearance.
-        limits: The core limit of each node that has one: attributes as ``torchair.scope.limit_core_num`` writes them.
+        scopes: What launches and native code act on, for each node that has some of it: core limits, super kernels;
+            attributes as ``torchair.scope`` writes them.
     """
 
     labels: tuple[str, ...]
-    limits: Mapping[fx.Node, Mapping[str, str | bool]]
+    scopes: Mapping[fx.Node, Mapping[str, str | bool]]
 
 
-def resolve_streams(gm: fx.GraphModule) -> ResolvedStreams:
+def resolve_streams(gm: fx.GraphModule, *, super_kernels: bool = False) -> ResolvedStreams:
     """Turn markers and events into labels, tokens and waits, in place.
 
     Args:
         gm: An AOT-level graph whose scopes are paired (:func:`~torchair.frontend.scope_pairs.check_scopes`).
+        super_kernels: Parts of the graph become native code, which acts on ``torchair.scope.super_kernel``.
 
     Raises:
         ArgumentError: A tag has no event or two, a stream is not used in the graph, or a core limit is out of range.
     """
-    resolving = _Resolving(gm.graph)
+    resolving = _Resolving(gm.graph, (*_CORES, *_SUPER_KERNEL) if super_kernels else _CORES)
     resolving.run()
     gm.recompile()
-    return ResolvedStreams(tuple(resolving.labels), resolving.limits)
+    return ResolvedStreams(tuple(resolving.labels), resolving.scopes)
 
 
 @dataclass(slots=True)
 class _Resolving:
     graph: fx.Graph
+    keys: tuple[str, ...]
     labels: dict[str, None] = field(default_factory=dict)
-    limits: dict[fx.Node, Mapping[str, str | bool]] = field(default_factory=dict)
+    scopes: dict[fx.Node, Mapping[str, str | bool]] = field(default_factory=dict)
     _stack: list[dict[str, str]] = field(default_factory=list)
     _streams: dict[tuple[str, str, str], str] = field(default_factory=dict)
     _events: dict[tuple[str, bool], fx.Node] = field(default_factory=dict)
@@ -137,17 +141,17 @@ class _Resolving:
         if opened.get(_ID[0]) == DEFAULT_STREAM:
             opened[LABEL] = DEFAULT
         check_limit(node, opened)
-        for key in _WITHOUT_EFFECT.keys() & opened.keys():
-            _log.info_once("torchair.scope.%s: no effect in capture mode", _WITHOUT_EFFECT[key])
+        for key in (_WITHOUT_EFFECT.keys() & opened.keys()).difference(self.keys):
+            _log.info_once("torchair.scope.%s: no effect in capture mode%s", *_WITHOUT_EFFECT[key])
         self._stack.append({**(self._stack[-1] if self._stack else {}), **opened})
         self.graph.erase_node(node)
 
     def _mark(self, node: fx.Node) -> None:
         attributes = self._stack[-1] if self._stack else {}
         set_stream(node, attributes.get(LABEL, DEFAULT))
-        limit = {key: attributes[key] for key in _CORES if key in attributes}
-        if limit:
-            self.limits[node] = limit
+        scope = {key: attributes[key] for key in self.keys if key in attributes}
+        if scope:
+            self.scopes[node] = scope
 
     # --- events ---
 

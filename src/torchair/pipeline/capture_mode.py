@@ -55,7 +55,7 @@ def capture_graph(
     logger.info("compiler inputs: %s", inputs)
     logger.info("graph: %s", gm.graph)
     optimized = optimize_fx(gm, inputs, config, options, mode="capture", decompositions=decompositions)
-    _resolve_streams(optimized.gm)
+    _resolve_streams(optimized.gm, super_kernels=bool(options.capture.native_code) and not options.run_eagerly)
     optimized = run_capture_passes(optimized, options)
     gm = optimized.gm
     gm.graph.eliminate_dead_code()
@@ -93,13 +93,13 @@ def _note_plan(plan: Plan, number: int, options: Options, native: PartitionRecor
         check_captured(plan, number)
 
 
-def _resolve_streams(gm: fx.GraphModule) -> None:
+def _resolve_streams(gm: fx.GraphModule, *, super_kernels: bool) -> None:
     """Turn markers of scopes and events into what the recorder reads."""
     logger.debug("before streams and events are resolved, graph is %s", gm.graph)
     with _torch_compat.no_dispatch_modes():
-        streams = resolve_streams(gm)
-    for node, limit in streams.limits.items():
-        mark([node], node.name, limit)
+        streams = resolve_streams(gm, super_kernels=super_kernels)
+    for node, scope in streams.scopes.items():
+        mark([node], node.name, scope)
     logger.debug("after streams and events are resolved, graph is %s", gm.graph)
     if streams.labels:
         logger.info("streams of the graph: %s", ", ".join(map(repr, streams.labels)))
