@@ -25,6 +25,7 @@ from torchair.engines.inductor import SETTINGS
 from torchair.engines.standalone import StandaloneExecutable
 from torchair.engines.traced import TracedExecutable
 from torchair.errors import ExecutionError, Rejection, TorchAirError, UnsupportedGraphError
+from torchair.frontend.dead_nodes import drop_dead_nodes
 from torchair.frontend.reinplace import reinplace
 from torchair.ir import Graph, Node
 from torchair.logs import get_logger
@@ -95,7 +96,7 @@ class NativeExecutable(TracedExecutable):
 
     def _compiled(self, traced: TracedGraph, fake_mode: Any) -> tuple[Callable[[list[Any]], Sequence[Any]], Any]:
         gm = traced.module
-        gm.graph.eliminate_dead_code()
+        drop_dead_nodes(gm.graph)
         with _torch_compat.no_dispatch_modes():
             reinplace(gm, intermediates=True, inputs=True)
         gm, self.record = replace_regions(gm, limit=_process_limit(self._options))

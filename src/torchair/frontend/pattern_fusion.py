@@ -16,6 +16,7 @@ from torchair._torch_compat import OpOverload
 from torchair.errors import ReplacementError
 from torchair.frontend.aliasing import tensors
 from torchair.frontend.builtin_patterns import builtin_replacements
+from torchair.frontend.dead_nodes import drop_dead_nodes
 from torchair.frontend.fake_values import NodeError, described, differs
 from torchair.frontend.fx_pass import FxPass
 from torchair.frontend.noop_ops import RemoveNoopOps
@@ -114,7 +115,7 @@ class _Matcher:
         if rule.trace is None:
             if self._remove_noop_ops:
                 RemoveNoopOps(_log).run(gm)
-            gm.graph.eliminate_dead_code()
+            drop_dead_nodes(gm.graph)
             gm.recompile()
         return gm
 

@@ -16,6 +16,7 @@ from torchair.capture.device_semantics import DeviceSemanticsGraph
 from torchair.capture.life_cycle import CapturedGraph
 from torchair.config import Options
 from torchair.frontend import FxPassRecord, OptimizedFx, optimize_fx, run_capture_passes
+from torchair.frontend.dead_nodes import drop_dead_nodes
 from torchair.frontend.reinplace import ReinplaceRecord, reinplace
 from torchair.frontend.stream_scopes import resolve_streams
 from torchair.logs import npugraph_ex_logger as logger
@@ -58,7 +59,7 @@ def capture_graph(
     _resolve_streams(optimized.gm, super_kernels=bool(options.capture.native_code) and not options.run_eagerly)
     optimized = run_capture_passes(optimized, options)
     gm = optimized.gm
-    gm.graph.eliminate_dead_code()
+    drop_dead_nodes(gm.graph)
     record, reinplaced = _reinplace(optimized, options, phase)
     gm.recompile()
     logger.debug("graph_%d is captured as %s", number, gm.graph)
