@@ -304,3 +304,19 @@ def test_a_scan_does_not_compute_its_steps_again_and_again() -> None:
     record = check(lambda a, b: scan(a.sigmoid(), b), torch.randn(128, 5), torch.randn(128, 5))
     bodies = [k.body for p in record.programs for k in p.kernels]
     assert max(body.count("\n") for body in bodies) < 400
+
+
+@pytest.mark.parametrize(("x", "values"), [((4,), (1, 1)), ((), (1,)), ((4, 5), (3,)), ((4, 5), (2, 5))], ids=str)
+def test_values_that_do_not_fit_are_refused_by_the_operator(x: tuple[int, ...], values: tuple[int, ...]) -> None:
+    """The fake kernel of ``index_put`` takes them."""
+
+    def function(x: Tensor, at: Tensor, values: Tensor) -> Tensor:
+        return torch.ops.aten.index_put(x, [at], values) * 2
+
+    arguments = torch.randn(x), torch.tensor([0, 1, 2])[: 3 if x else 1], torch.randn(values)
+    with pytest.raises((RuntimeError, IndexError)) as eager:
+        function(*arguments)
+    compiled = torch.compile(function, backend="torchair", fullgraph=True)
+    with pytest.raises(RuntimeError) as ours:
+        compiled(*arguments)
+    assert str(eager.value) in str(ours.value)

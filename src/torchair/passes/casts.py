@@ -21,12 +21,8 @@ _HELD_BY: dict[DType, frozenset[DType]] = {
     DType.DT_FLOAT16: frozenset({DType.DT_FLOAT, DType.DT_DOUBLE}),
     DType.DT_BF16: frozenset({DType.DT_FLOAT, DType.DT_DOUBLE}),
     DType.DT_FLOAT: frozenset({DType.DT_DOUBLE}),
-    DType.DT_INT8: frozenset(
-        {DType.DT_INT16, DType.DT_INT32, DType.DT_INT64, DType.DT_FLOAT16, DType.DT_BF16, *_FLOATS}
-    ),
-    DType.DT_UINT8: frozenset(
-        {DType.DT_INT16, DType.DT_INT32, DType.DT_INT64, DType.DT_FLOAT16, DType.DT_BF16, *_FLOATS}
-    ),
+    DType.DT_INT8: frozenset({DType.DT_INT16, DType.DT_INT32, DType.DT_INT64, *_FLOATS}),
+    DType.DT_UINT8: frozenset({DType.DT_INT16, DType.DT_INT32, DType.DT_INT64, *_FLOATS}),
     DType.DT_INT16: frozenset({DType.DT_INT32, DType.DT_INT64, DType.DT_FLOAT, DType.DT_DOUBLE}),
     DType.DT_INT32: frozenset({DType.DT_INT64, DType.DT_DOUBLE}),
     DType.DT_BOOL: frozenset({DType.DT_INT8, DType.DT_UINT8, DType.DT_INT16, DType.DT_INT32, DType.DT_INT64, *_FLOATS}),

@@ -150,6 +150,5 @@ def _edges(graph: Graph, nodes: list[Node]) -> Iterator[tuple[Node, Node]]:
     memory = Memory(graph)
     for group in memory.groups():
         if memory.writers(group):
-            members = set(group)
-            touching = [n for n in nodes if not members.isdisjoint((*n.values, *n.outputs))]
-            yield from itertools.pairwise(touching)
+            touching = {node for v in group for node in (v.producer, *v.users) if node is not None}
+            yield from itertools.pairwise(sorted(touching, key=memory.place))

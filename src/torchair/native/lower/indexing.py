@@ -62,7 +62,12 @@ def index_parts(
     Returns:
         An index tensor or None for each axis of the operand, the shape that they broadcast to, and where its axes stand
         in the result.
+
+    Raises:
+        Unsupported: There is no index, or more than axes, which the operator itself refuses when it runs.
     """
+    if len(indices) > len(shape):
+        raise Unsupported("it has more indices than its operand has axes")
     values = [None if i is None else integer_index(region.value(i)) for i in indices]
     values += [None] * (len(shape) - len(values))
     given = [d for d, v in enumerate(values) if v is not None]

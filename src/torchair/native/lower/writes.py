@@ -126,6 +126,11 @@ def _index_put(region: Region, node: fx.Node) -> LoopValue:
     values, block, at = index_parts(region, node, given["indices"], whole.shape)
     rest = [size for size, value in zip(whole.shape, values, strict=True) if value is None]
     shape = (*rest[:at], *block, *rest[at:])
+    sizes = region.value(given["values"]).shape
+    ends = shape[len(shape) - len(sizes) :] if len(sizes) <= len(shape) else ()
+    # Its fake kernel takes what the operator refuses when it runs.
+    if len(ends) != len(sizes) or any(size not in (1, end) for size, end in zip(sizes, ends, strict=True)):
+        raise Unsupported("its values do not fit what is written")
     new = _apart(region, region.value(given["values"]), whole)
     apart = [None if v is None else _apart(region, v, whole) for v in values]
     target = _target(region, node, given["self"])
