@@ -61,18 +61,24 @@ def _users(nodes: list[Node], needed: dict[Node, list[Node]]) -> tuple[dict[Node
 
 
 def _depth_first(nodes: list[Node], needed: dict[Node, list[Node]]) -> list[Node]:
-    """After each node the first one that it was the last to be waited for by; else back to the last choice."""
-    users, open_ = _users(nodes, needed)
-    order = []
-    ready = [node for node in reversed(nodes) if not open_[node]]
+    """After each node the first one that it was the last to be waited for by; else back to the last choice.
+
+    A constant stands before its first reader and leads to nothing: its other readers need not come soon.
+    """
+    constants = {node for node in nodes if node.op == "Const" and not needed[node]}
+    others = [node for node in nodes if node not in constants]
+    users, open_ = _users(others, {node: [n for n in needed[node] if n not in constants] for node in others})
+    order: dict[Node, None] = {}
+    ready = [node for node in reversed(others) if not open_[node]]
     while ready:
         node = ready.pop()
-        order.append(node)
+        order.update(dict.fromkeys(n for n in needed[node] if n in constants))
+        order[node] = None
         for user in reversed(users[node]):
             open_[user] -= 1
             if not open_[user]:
                 ready.append(user)
-    return order
+    return [*order, *(node for node in nodes if node in constants and node not in order)]
 
 
 def _breadth_first(nodes: list[Node], needed: dict[Node, list[Node]]) -> list[Node]:
