@@ -191,3 +191,17 @@ def test_cores_of_scopes(limit: CoreCounts | None, cores: list[int], alone: list
     plan = b.plan(total)
     assert [step.cores for step in plan.steps] == cores
     assert [step.limit for step in plan.steps] == alone
+
+
+@pytest.mark.parametrize("key", ["CPU", "CompositeExplicitAutograd"])
+def test_what_may_only_wait_leaves_its_cores(key: str) -> None:
+    with torch.library._scoped_library("lanes_of_python", "DEF") as library:
+        library.define("wait(Tensor x) -> Tensor")
+        library.impl("wait", torch.clone, key)
+        torch.library.register_fake("lanes_of_python::wait", torch.clone, lib=library)
+        wait = torch.ops.lanes_of_python.wait.default
+        b = Builder(X)
+        (x,) = b.inputs
+        calls = b.call(aten.mm.default, x, x), b.call(wait, x, stream="a"), b.call(wait, x, stream="b")
+        plan = b.plan(*calls)
+    assert [step.cores for step in plan.steps] == [0, 1, 1]

@@ -98,6 +98,7 @@ def random_graphs(draw: st.DrawFn, *, waits: bool = True) -> tuple[fx.GraphModul
     inputs = [torch.randn(SIZE, SIZE, generator=torch.Generator().manual_seed(i)) / 4 for i in range(3)]
     b = Builder(*inputs)
     values = list(b.inputs)
+    memory = {v: v for v in values}  # whose a view is
     tokens: list[fx.Node] = []
     for _ in range(draw(st.integers(4, 24))):
         stream = draw(st.sampled_from(_STREAMS))
@@ -109,19 +110,23 @@ def random_graphs(draw: st.DrawFn, *, waits: bool = True) -> tuple[fx.GraphModul
             values.append(b.call(draw(st.sampled_from(_BINARY)), one, other, stream=stream))
         elif kind == 7:
             values.append(b.call(draw(st.sampled_from(_VIEWS)), one, stream=stream))
+            memory[values[-1]] = memory[one]
         elif kind == 8:
             # A new node, which shows the written value; others may still read the old name.
             values.append(b.call(aten.add_.Tensor, one, 0.5, stream=stream))
-        elif kind == 9:
+            memory[values[-1]] = memory[one]
+        elif kind == 9 and memory[one] is not memory[other]:
             values.append(b.call(aten.copy_.default, one, other, stream=stream))
+            memory[values[-1]] = memory[one]
         elif kind == 10:
             values.append(b.call(aten.rand_like.default, one, stream=stream))
         elif kind == 11:
             values.append(b.call(torch.ops.lane_tests.python.default, one, 0.5, stream=stream))
         elif kind == 12 and waits:
             tokens.append(b.record(stream=stream))
-        elif waits:
+        elif kind == 13 and waits:
             b.wait(draw(st.sampled_from([*tokens, *values])), stream=stream)
+        memory.setdefault(values[-1], values[-1])
     outputs = draw(st.lists(st.sampled_from(values), min_size=1, max_size=3, unique=True))
     return b.finish(*outputs), inputs
 

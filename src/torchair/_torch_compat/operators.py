@@ -23,6 +23,7 @@ __all__ = [
     "has_fake_kernel",
     "has_kernel",
     "has_python_decomposition",
+    "has_python_kernel",
     "is_auto_functionalized_v1",
     "is_auto_functionalized_v2",
     "is_builtin",
@@ -44,6 +45,8 @@ def is_composite(op: Any) -> bool:
     return bool(op._can_decompose())
 
 
+# Kernels for all devices.
+_COMPOSITE_KEYS = ("CompositeExplicitAutograd", "CompositeImplicitAutograd")
 _DECOMPOSING_KEYS = (torch._C.DispatchKey.CompositeImplicitAutograd, torch._C.DispatchKey.Autograd)
 
 
@@ -106,7 +109,13 @@ def has_kernel(overload: OpOverload, key: str) -> bool:
     """Whether an operator can run on a device (``"CPU"``): by a kernel for it, or one for all devices."""
     found = torch._C._dispatch_has_kernel_for_dispatch_key
     name = _qualified(overload)
-    return any(found(name, k) for k in (key, "CompositeExplicitAutograd", "CompositeImplicitAutograd"))
+    return any(found(name, k) for k in (key, *_COMPOSITE_KEYS))
+
+
+def has_python_kernel(overload: OpOverload) -> bool:
+    """Whether a kernel of an operator for CPUs was registered from Python (``torch.library``)."""
+    name = _qualified(overload).replace("::", "/")
+    return any(f"{name}/{key}" in torch.library._impls for key in ("CPU", *_COMPOSITE_KEYS))
 
 
 def has_autograd_kernel(overload: OpOverload) -> bool:

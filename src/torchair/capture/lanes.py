@@ -7,14 +7,17 @@ who writes memory before and after who touches it, random numbers and other effe
 from __future__ import annotations
 
 import operator
+from bisect import bisect_left
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import accumulate
 from typing import Any
 
 import torch
 from torch import fx
 
-from torchair._torch_compat import OpOverload
+from torchair._torch_compat import OpOverload, has_python_kernel
 from torchair.capture.values import aliases_arguments, tensor_leaves, written_arguments
 from torchair.config import CoreCounts
 from torchair.native import NativeProgram
@@ -110,6 +113,15 @@ def within_limit(node: fx.Node, limit: CoreCounts | None, cores: int) -> int:
     return min(cores or most, most)
 
 
+def _surely_computes(node: fx.Node) -> bool:
+    """Whether a launch uses cores all the time; one in Python, or with other processes, may wait for something else."""
+    target = node.target
+    if isinstance(target, OpOverload):
+        is_view = bool(aliases_arguments(target)) and not target._schema.is_mutable
+        return not is_view and target.namespace not in _COLLECTIVE and not has_python_kernel(target)
+    return isinstance(target, NativeProgram)
+
+
 class LaneOrder:
     """The order of the steps of a plan, which are added in program order.
 
@@ -133,6 +145,7 @@ class LaneOrder:
         self._writer: dict[Any, int] = {}
         self._readers: dict[Any, dict[int, int]] = {}  # since the last write: of each lane the last one
         self._positions: list[list[int]] = [[] for _ in lanes]  # of the steps of each lane
+        self._computes: list[bool] = []  # each step
         self._users: dict[Any, list[int]] = {}  # of memory
 
     @property
@@ -187,6 +200,7 @@ class LaneOrder:
         self.after.append(self._reduced(lane, needs, pending[0]))
         self.clocks.add(lane, self.after[-1])
         self._positions[lane].append(step)
+        self._computes.append(_surely_computes(node))
         self._makers[node] = step
         self._note(step, lane, access, launch)
 
@@ -241,18 +255,22 @@ class LaneOrder:
     def cores(self, most: int) -> list[int]:
         """How many workers each step may use of so many: all where no other lane runs; else a share of them.
 
+        What may only wait (a callback, a collective) leaves its share to what computes meanwhile.
+
         Returns:
             One number a step; 0: all.
         """
-        counts = [len(positions) for positions in self._positions]
+        computing = [list(accumulate((self._computes[p] for p in steps), initial=0)) for steps in self._positions]
         found = []
         for step, lane in enumerate(self.clocks.lane):
+            is_after = partial(self.clocks.ended_before, step)
             lanes = 1
             for other, positions in enumerate(self._positions):
                 # Steps of the other lane that neither end before this one nor begin after it.
                 first = self.clocks.before[step][other]
-                if other != lane and first < counts[other] and not self.clocks.ended_before(step, positions[first]):
-                    lanes += 1
+                end = bisect_left(positions, True, first, key=is_after)
+                count = computing[other][end] - computing[other][first] if self._computes[step] else end - first
+                lanes += other != lane and count > 0
             found.append(0 if lanes == 1 else max(1, most // lanes))
         return found
 

@@ -47,6 +47,9 @@ struct Patience {
 constexpr Patience waits_patiently{1000, 100};
 // Between two runs of a loop that calls a model; waking up a thread costs more than a small plan.
 constexpr Patience rests_patiently{6000, 400};
+// The caller slept while it waited for the lane, so runs are long. It may have been woken up on the CPU of the lane, which has
+// to make room: a thread that is ready to run there, and not asleep, would be behind the caller in the next run.
+constexpr Patience sleeps{0, 0};
 // More lanes than cores: whoever looks keeps others from working.
 constexpr Patience hurries{0, 10};
 
@@ -60,8 +63,11 @@ class alignas(64) Progress {
   // Nobody may wait now.
   void reset() { word_.store(0, std::memory_order_relaxed); }
 
-  void publish(uint32_t count) {
-    if ((word_.exchange(2 * count, std::memory_order_acq_rel) & 1) != 0) wake();
+  // Whether somebody slept.
+  bool publish(uint32_t count) {
+    if ((word_.exchange(2 * count, std::memory_order_acq_rel) & 1) == 0) return false;
+    wake();
+    return true;
   }
 
   bool reached(uint32_t count) const { return word_.load(std::memory_order_acquire) / 2 >= count; }
@@ -104,7 +110,8 @@ static_assert(std::atomic<uint32_t>::is_always_lock_free && sizeof(std::atomic<u
 // A thread that runs lanes, one after the other.
 class LaneThread {
  public:
-  using Function = void (*)(void* context, uint32_t lane);
+  // Whether the thread may sleep at once.
+  using Function = bool (*)(void* context, uint32_t lane);
 
   // Raises std::system_error where the system has no more threads. `prepare` runs in the thread first.
   explicit LaneThread(void (*prepare)()) {
@@ -134,10 +141,10 @@ class LaneThread {
     pthread_setname_np(pthread_self(), "torchair lane");
 #endif
     if (prepare != nullptr) prepare();
-    for (;;) {
-      called_.wait(1, rests_patiently);
+    for (auto patience = rests_patiently;;) {
+      called_.wait(1, patience);
       called_.reset();  // before the run ends: from then on others may call
-      function_(context_, lane_);
+      patience = function_(context_, lane_) ? sleeps : rests_patiently;
     }
   }
 
@@ -296,16 +303,17 @@ class Lanes {
   };
 
   template <typename Body>
-  static void run_in_thread(void* context, uint32_t lane) {
+  static bool run_in_thread(void* context, uint32_t lane) {
     auto* const given = static_cast<Context<Body>*>(context);
-    given->lanes->run_lane(*given->body, lane);
+    return given->lanes->run_lane(*given->body, lane);
   }
 
   // Steps after the one that failed do not start. All before it run, so the first error is the one of a serial run.
   bool is_over(uint32_t position) const { return position > failed_at_.load(std::memory_order_acquire); }
 
+  // Whether the caller slept until the lane ended.
   template <typename Body>
-  void run_lane(Body& body, uint32_t number) {
+  bool run_lane(Body& body, uint32_t number) {
     auto& lane = *lanes_[number];
     uint32_t position = lane.steps.empty() ? 0 : lane.steps.front().position;
     try {
@@ -332,7 +340,7 @@ class Lanes {
       }
     }
     // The last that this thread does here: the caller goes on. What waits for steps that did not run sees that it is over.
-    lane.progress.publish(Progress::end);
+    return lane.progress.publish(Progress::end);
   }
 
   std::vector<std::unique_ptr<Lane>> lanes_;
