@@ -128,7 +128,7 @@ from torchair._torch_compat.tensors import (
     storage_over,
 )
 from torchair._torch_compat.traced_values import FakeFactory, add_node, as_traced, behind, memories, was_written
-from torchair._torch_compat.tracing import functional_trace, trace_functional, trace_length, traced_nodes
+from torchair._torch_compat.tracing import functional_trace, graph_module, trace_functional, trace_length, traced_nodes
 from torchair._torch_compat.types import HigherOrderOperator, OpOverload, OpOverloadPacket
 
 __all__ = [
@@ -180,6 +180,7 @@ __all__ = [
     "flatten_call",
     "floor_div",
     "functional_trace",
+    "graph_module",
     "guard_holds",
     "has_autograd_kernel",
     "has_dispatch_modes",

@@ -20,10 +20,18 @@ from torchair._torch_compat.types import OpOverload
 
 __all__ = [
     "functional_trace",
+    "graph_module",
     "trace_functional",
     "trace_length",
     "traced_nodes",
 ]
+
+
+def graph_module(root: torch.nn.Module, graph: fx.Graph) -> fx.GraphModule:
+    """A module for a graph, whose Python code is written when somebody calls or reads it: most are only edited."""
+    from torch.fx._lazy_graph_module import _LazyGraphModule
+
+    return _LazyGraphModule(root, graph)
 
 
 # --- Inductor ----------------------------------------------------------------------------------------------------
@@ -48,6 +56,7 @@ def functional_trace(
     """
     from torch._dispatch.python import enable_python_dispatcher
     from torch._subclasses.functional_tensor import FunctionalTensor, FunctionalTensorMode
+    from torch.fx._lazy_graph_module import _use_lazy_graph_module
     from torch.fx.experimental.proxy_tensor import make_fx
 
     def plain(value: Any) -> Any:
@@ -76,7 +85,8 @@ def functional_trace(
 
     with disabled_autocast(), torch.no_grad(), no_dispatch_modes(), fake_mode, enable_python_dispatcher():
         plain_inputs = [i.detach() if isinstance(i, torch.Tensor) and i.requires_grad else i for i in inputs]
-        return make_fx(traced, decomposition_table=dict(decompositions))(*plain_inputs)
+        with _use_lazy_graph_module(True):
+            return make_fx(traced, decomposition_table=dict(decompositions))(*plain_inputs)
 
 
 def trace_functional(

@@ -20,25 +20,20 @@ from torchair import _torch_compat
 from torchair._torch_compat import OpOverload
 from torchair.capture.lanes import Access, LaneOrder, labels_of, within_limit
 from torchair.capture.operators import (
-    ALLOCATIONS,
     COPIES,
-    cpu_out_variant,
     has_effect,
-    has_unreliable_strides,
     is_symbolic_query,
     out_arguments,
 )
+from torchair.capture.roots import Root, find_roots
 from torchair.capture.values import (
     Numbers,
     aliases_arguments,
     call_arguments,
-    is_contiguous,
-    is_dense,
     is_dense_cpu,
     tensor_leaves,
     written_arguments,
 )
-from torchair.frontend.aliasing import counts_from_storage
 from torchair.frontend.source_lines import source_line
 from torchair.native import NativeProgram, bound_launch
 from torchair.native.scopes import mark_of
@@ -53,27 +48,6 @@ aten = torch.ops.aten
 
 #: What stands in ``meta["val"]`` of a node whose value is a number.
 _NUMBERS: Any = torch.SymInt | torch.SymFloat | torch.SymBool | int | float | bool
-
-
-@dataclass(slots=True)
-class _Root:
-    """Memory that one node brings in.
-
-    Attributes:
-        first: Step that makes it.
-        last: Last step that uses it or a view of it.
-        planned: It lies in the arena, as these buffers: one for each result.
-        out: Overload that writes there; None where ``copy_`` or nothing does.
-        returned: An output may lie in it.
-        alone: It begins where its storage does: something counts elements from there, or changes the tensor itself.
-    """
-
-    first: int
-    last: int
-    planned: bool = False
-    out: OpOverload | None = None
-    returned: bool = False
-    alone: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,22 +69,25 @@ class Recorder:
         static_inputs: Positions of inputs that are parameters or buffers.
         static_outputs: Outputs lie in memory that the next run overwrites.
         explicit_order: The user says which streams wait for which; what he left out is told in ``Plan.unordered``.
+        nodes: All but the output.
+        roots_of: Nodes whose memory the value of a node may lie in.
+        outputs: Arguments of the output.
     """
 
     gm: fx.GraphModule
     static_inputs: Collection[int] = ()
     static_outputs: bool = False
     explicit_order: bool = False
-    _nodes: list[fx.Node] = field(default_factory=list)
-    _roots_of: dict[fx.Node, frozenset[fx.Node]] = field(default_factory=dict)
-    _outputs: tuple[Any, ...] = ()
+    nodes: list[fx.Node] = field(init=False, default_factory=list)
+    roots_of: dict[fx.Node, frozenset[fx.Node]] = field(init=False, default_factory=dict)
+    outputs: tuple[Any, ...] = field(init=False, default=())
 
     def __post_init__(self) -> None:
-        self._nodes = [n for n in self.gm.graph.nodes if n.op != "output"]
+        self.nodes = [n for n in self.gm.graph.nodes if n.op != "output"]
         (returned,) = next(n for n in self.gm.graph.nodes if n.op == "output").args
-        self._outputs = tuple(returned) if isinstance(returned, list | tuple) else (returned,)
-        for node in self._nodes:
-            self._roots_of[node] = self._memory_of(node)
+        self.outputs = tuple(returned) if isinstance(returned, list | tuple) else (returned,)
+        for node in self.nodes:
+            self.roots_of[node] = self._memory_of(node)
 
     def record(self, symbols: Mapping[Any, int]) -> Plan:
         """The plan for one shape key.
@@ -122,8 +99,8 @@ class Recorder:
 
     def returned_inputs(self) -> frozenset[int]:
         """Positions of the inputs that outputs may lie in."""
-        positions = {n: i for i, n in enumerate(n for n in self._nodes if n.op == "placeholder")}
-        roots = [root for output in self._outputs if isinstance(output, fx.Node) for root in self._roots_of[output]]
+        positions = {n: i for i, n in enumerate(n for n in self.nodes if n.op == "placeholder")}
+        roots = [root for output in self.outputs if isinstance(output, fx.Node) for root in self.roots_of[output]]
         return frozenset(positions[root] for root in roots if root in positions)
 
     def _memory_of(self, node: fx.Node) -> frozenset[fx.Node]:
@@ -131,19 +108,19 @@ class Recorder:
         if node.op != "call_function":
             return frozenset({node})
         if node.target is operator.getitem:
-            return self._roots_of[node.args[0]]  # type: ignore[index]
+            return self.roots_of[node.args[0]]  # type: ignore[index]
         if isinstance(node.target, OpOverload):
             shared = _tensors([call_arguments(node.target, node)[i] for i in aliases_arguments(node.target)])
             if shared:
-                return frozenset().union(*(self._roots_of[n] for n in shared))
+                return frozenset().union(*(self.roots_of[n] for n in shared))
             if not all(t.layout is torch.strided for t in tensor_leaves(node.meta.get("val"))):
                 # A sparse tensor is made of others, which its schema does not tell.
-                return frozenset({node}).union(*(self._roots_of[n] for n in node.all_input_nodes))
+                return frozenset({node}).union(*(self.roots_of[n] for n in node.all_input_nodes))
             return frozenset({node})
         if isinstance(node.target, NativeProgram):
             return frozenset({node})
         # Python: nothing is known of it.
-        return frozenset({node}).union(*(self._roots_of[n] for n in node.all_input_nodes))
+        return frozenset({node}).union(*(self.roots_of[n] for n in node.all_input_nodes))
 
 
 def record(
@@ -180,19 +157,17 @@ class _Recording:
         self._held_views: list[Call | Item] = []
         self._kept_views: list[Call] = []
         self._steps: list[_Recorded] = []
-        self._roots: dict[fx.Node, _Root] = {}
-        self._unsettled: set[fx.Node] = set()
+        self._roots = find_roots(recorder, numbers)
         self._order: LaneOrder | None = None  # of a plan with several lanes
         self._memory: dict[fx.Node, frozenset[Any]] = {}
-        labels = labels_of(recorder._nodes)
+        labels = labels_of(recorder.nodes)
         if len(labels) > 1:
             self._order = LaneOrder(labels)
-            self._memory = {node: self._memory_of(roots) for node, roots in recorder._roots_of.items()}
-        self._returned = set() if recorder.static_outputs else {o for o in recorder._outputs if isinstance(o, fx.Node)}
+            self._memory = {node: self._memory_of(roots) for node, roots in recorder.roots_of.items()}
+        self._returned = set() if recorder.static_outputs else {o for o in recorder.outputs if isinstance(o, fx.Node)}
 
     def plan(self) -> Plan:
-        nodes = self._graph._nodes
-        self._find_lifetimes()
+        nodes = self._graph.nodes
         inputs = [n for n in nodes if n.op == "placeholder"]
         for node in inputs:
             self._slots[node] = self._new_slot()
@@ -202,7 +177,7 @@ class _Recording:
                 self._constant(node)
             elif node.op == "call_function":
                 self._node(node)
-        outputs = [self._output(o) for o in self._graph._outputs]
+        outputs = [self._output(o) for o in self._graph.outputs]
         buffers, arena_bytes, static_bytes = self._place()
         steps = self._with_releases(outputs)
         watched = sorted({s for view in self._kept_views for s in view.reads if s < len(inputs)})
@@ -232,14 +207,14 @@ class _Recording:
         found = {}
         changed = {
             root
-            for node in self._graph._nodes
+            for node in self._graph.nodes
             if isinstance(node.target, OpOverload) and _torch_compat.changes_metadata(node.target)
             for used in node.all_input_nodes
-            for root in self._graph._roots_of[used]
+            for root in self._graph.roots_of[used]
         }
         for node, slot in self._slots.items():
             tensor: Any = node.meta.get("val")
-            if slot in self._held or not is_dense_cpu(tensor) or not changed.isdisjoint(self._graph._roots_of[node]):
+            if slot in self._held or not is_dense_cpu(tensor) or not changed.isdisjoint(self._graph.roots_of[node]):
                 continue
             sizes, strides = self._numbers.all(tensor.shape), self._numbers.all(tensor.stride())
             if sizes is not None and strides is not None:
@@ -247,91 +222,6 @@ class _Recording:
         return found
 
     # --- where values live ---
-
-    def _find_lifetimes(self) -> None:
-        graph = self._graph
-        for i, node in enumerate(graph._nodes):
-            for root in graph._roots_of[node]:
-                if root is node:
-                    self._roots[node] = _Root(i, i)
-                else:
-                    self._roots[root].last = i
-            for used in node.all_input_nodes:
-                for root in graph._roots_of[used]:
-                    self._roots[root].last = i
-        for output in graph._outputs:
-            if isinstance(output, fx.Node):
-                for root in graph._roots_of[output]:
-                    self._roots[root].returned = True
-        self._find_unsettled()
-        for node, memory in self._roots.items():
-            if node.op == "call_function" and isinstance(node.target, OpOverload):
-                if memory.returned and not graph.static_outputs:
-                    continue
-                memory.planned, memory.out = self._can_plan(node, node.target)
-        for node in graph._nodes:
-            # Whoever changes the sizes or the memory of a tensor, or counts elements from where its memory begins, gets
-            # one of its own.
-            if counts_from_storage(node) or (
-                isinstance(node.target, OpOverload) and _torch_compat.changes_metadata(node.target)
-            ):
-                for used in node.all_input_nodes:
-                    for root in graph._roots_of[used]:
-                        self._roots[root].planned = False
-                        self._roots[root].alone = True
-
-    def _find_unsettled(self) -> None:
-        """Find the values whose strides may be others than ``meta`` says."""
-        for node in self._graph._nodes:
-            shapes = [[self._numbers.value(n) for n in t.shape] for t in tensor_leaves(node.meta.get("val"))]
-            if all(sum(n != 1 for n in shape) < 2 for shape in shapes):
-                continue
-            op = node.target
-            unreliable = isinstance(op, OpOverload) and has_unreliable_strides(op)
-            if not self._unsettled.isdisjoint(node.all_input_nodes) or (unreliable and not self._is_plain(node)):
-                self._unsettled.add(node)
-
-    def _is_plain(self, node: fx.Node) -> bool:
-        """Whether all that a node reads and makes lies in order, vectors and numbers apart, and has one shape."""
-        shapes = set()
-        for value in (node.meta.get("val"), *(used.meta.get("val") for used in node.all_input_nodes)):
-            for tensor in tensor_leaves(value):
-                if tensor.layout is not torch.strided:
-                    return False
-                if tensor.dim() < 2:
-                    continue
-                sizes, strides = self._numbers.all(tensor.shape), self._numbers.all(tensor.stride())
-                if sizes is None or strides is None or not is_contiguous(sizes, strides):
-                    return False
-                shapes.add(sizes)
-        return len(shapes) <= 1
-
-    def _can_plan(self, node: fx.Node, op: OpOverload) -> tuple[bool, OpOverload | None]:
-        """Whether the results of a node can lie in the arena, and the overload that writes them there."""
-        value = node.meta.get("val")
-        results = list(value) if isinstance(value, list | tuple) else [value]
-        if op._schema.is_mutable or torch.Tag.nondeterministic_seeded in op.tags:
-            return False, None
-        if not results or not all(self._is_plannable(r) for r in results):
-            return False, None
-        if node in self._unsettled or not all(
-            is_dense_cpu(t) for used in node.all_input_nodes for t in tensor_leaves(used.meta.get("val"))
-        ):
-            return False, None
-        if op._schema.name in ALLOCATIONS:
-            return True, None
-        if op._schema.name in COPIES:
-            return True, None
-        if op.namespace != "aten" or len(op._schema.returns) != len(results):  # a list of results has no place
-            return False, None
-        out = cpu_out_variant(op)
-        return out is not None, out
-
-    def _is_plannable(self, tensor: Any) -> bool:
-        if not is_dense_cpu(tensor) or tensor.is_conj() or tensor.is_neg() or tensor.is_quantized:
-            return False
-        sizes, strides = self._numbers.all(tensor.shape), self._numbers.all(tensor.stride())
-        return sizes is not None and strides is not None and is_dense(sizes, strides)
 
     def _place(self) -> tuple[list[Buffer], int, int]:
         """Offsets of the buffers."""
@@ -347,7 +237,7 @@ class _Recording:
         totals = []
         for kind in (False, True):
             these = [s for s in slots if (s in static) == kind]
-            end = len(self._graph._nodes)
+            end = len(self._graph.nodes)
             lives = []
             for s in these:
                 root = self._roots[self._buffers[s][1]]
@@ -473,7 +363,7 @@ class _Recording:
             return
         self._step(self._results(node, op, args), node)
 
-    def _planned(self, node: fx.Node, op: OpOverload, root: _Root, args: list[Any]) -> None:
+    def _planned(self, node: fx.Node, op: OpOverload, root: Root, args: list[Any]) -> None:
         value = node.meta["val"]
         results = list(value) if isinstance(value, list | tuple) else [value]
         slots = [self._new_slot() for _ in results]
@@ -503,8 +393,8 @@ class _Recording:
                 self._held.add(slot)
         bound = program.bind(self._numbers.symbols)
         workspace = self._new_slot()
-        step = self._graph._nodes.index(node)
-        self._roots[scratch := fx.Node(node.graph, "scratch", "call_function", program, (), {})] = _Root(step, step)
+        step = self._graph.nodes.index(node)
+        self._roots[scratch := fx.Node(node.graph, "scratch", "call_function", program, (), {})] = Root(step, step)
         self._buffers[workspace] = torch.empty(max(bound.workspace, 1), dtype=torch.uint8, device="meta"), scratch
         self._held.add(workspace)
         self._step(bound_launch(program, bound, args, results, workspace, fresh=fresh), node)

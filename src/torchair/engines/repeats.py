@@ -239,8 +239,17 @@ def _is_pure(node: fx.Node) -> bool:
         isinstance(target, OpOverload)
         and target.namespace in ("aten", "prims")
         and not target._schema.is_mutable
-        and torch.Tag.nondeterministic_seeded not in target.tags
+        and (torch.Tag.nondeterministic_seeded not in target.tags or _drops_nothing(node, target))
     )
+
+
+def _drops_nothing(node: fx.Node, op: OpOverload) -> bool:
+    """Whether a call of attention with dropout leaves nothing out, and so takes no random numbers."""
+    for i, argument in enumerate(op._schema.arguments):
+        if argument.name == "dropout_p":
+            given = node.args[i] if i < len(node.args) else node.kwargs.get("dropout_p", argument.default_value)
+            return isinstance(given, float) and given == 0.0
+    return False
 
 
 def _result_of(node: fx.Node, memories: dict[int, int]) -> _Result | None:

@@ -82,7 +82,7 @@ def optimize_fx(
         ScopeError: A scope is opened and not closed, or the other way round.
     """
     log = logger if mode == "ge" else npugraph_ex_logger
-    gm = fx.GraphModule(gm, copy.deepcopy(gm.graph))
+    gm = _torch_compat.graph_module(gm, copy.deepcopy(gm.graph))
     runner = FxPassRunner(
         _passes(inputs, config, options, mode, decompositions or {}, log),
         disabled_passes=options.disabled_passes,

@@ -186,6 +186,7 @@ class Node:
     Attributes:
         op: Ascend IR operator name (``"MatMulV2"``), or ``"torch_call"``.
         inputs: One operand for each prototype input, in order. Change with :meth:`set_input`.
+        operands: The inputs, with lists flattened; what ``writes``, ``aliases`` and :class:`Slot` count.
         attrs: Attribute values: bool, int, float, complex, str, DType, Blob, None and tuples of them, and :class:`Slot`
             where an operand tells the value when the graph runs. Change with :meth:`set_attr`.
         outputs: The values that the node makes, dynamic outputs flattened.
@@ -213,6 +214,7 @@ class Node:
         "name",
         "op",
         "operand_strides",
+        "operands",
         "origin",
         "output_names",
         "outputs",
@@ -226,6 +228,7 @@ class Node:
         self.op = op
         self.name = name
         self.inputs: tuple[Operand, ...] = ()
+        self.operands: tuple[Value | None, ...] = ()
         self.attrs: dict[str, Any] = {}
         self.outputs: tuple[Value, ...] = ()
         self.output_names: tuple[str, ...] = ()
@@ -251,14 +254,6 @@ class Node:
         return str(self.scope.get("_user_stream_label", ""))
 
     @property
-    def operands(self) -> tuple[Value | None, ...]:
-        """The inputs, with lists flattened; what ``writes``, ``aliases`` and :class:`Slot` count."""
-        flat: list[Value | None] = []
-        for operand in self.inputs:
-            flat.extend(operand) if isinstance(operand, tuple) else flat.append(operand)
-        return tuple(flat)
-
-    @property
     def values(self) -> tuple[Value, ...]:
         """The values that the node reads, in order, absent ones left out."""
         return tuple(v for v in self.operands if v is not None)
@@ -270,7 +265,7 @@ class Node:
             assert isinstance(old, tuple) and isinstance(operand, Value)
             operand = (*old[:element], operand, *old[element + 1 :])
         self._unlink(index)
-        self.inputs = (*self.inputs[:index], operand, *self.inputs[index + 1 :])
+        self._take((*self.inputs[:index], operand, *self.inputs[index + 1 :]))
         self._link(index)
         self.graph.revision += 1
 
@@ -278,6 +273,12 @@ class Node:
         """Change an attribute."""
         self.attrs[name] = value
         self.graph.revision += 1
+
+    def _take(self, inputs: tuple[Operand, ...]) -> None:
+        flat: list[Value | None] = []
+        for operand in inputs:
+            flat.extend(operand) if isinstance(operand, tuple) else flat.append(operand)
+        self.inputs, self.operands = inputs, tuple(flat)
 
     def _each(self, index: int) -> Iterator[tuple[Value, Use]]:
         operand = self.inputs[index]
@@ -425,7 +426,7 @@ class Graph:
             why = "the name is empty" if not name else f"{name!r} is the name of another node"
             raise IRError("A node needs a name of its own", why=why, fix="Leave node_name out, or give another.")
         node = Node(self, op, self._node_names.fresh(name or op))
-        node.inputs = tuple(inputs)
+        node._take(tuple(inputs))
         node.attrs = dict(attrs or {})
         if value_names is None:
             hint = value_name or node.name

@@ -61,6 +61,17 @@ class StaleRead:
         return f"{who} %{self.value.name} after {self.writer.name} has overwritten its memory"
 
 
+class _Group(dict[Value, None]):
+    """Values that may share memory.
+
+    Attributes:
+        is_plain: No node writes them, and none is an input, an output or an update of the graph. False may be wrong
+            after edits.
+    """
+
+    is_plain = True
+
+
 class Memory:
     """The memory groups of a graph.
 
@@ -71,18 +82,24 @@ class Memory:
         self.graph = graph
         self._revision = -1
         self._order: dict[Node, int] = {}
-        self._group: dict[Value, dict[Value, None]] = {value: {value: None} for value in graph.inputs}
+        self._group: dict[Value, _Group] = {value: _Group({value: None}) for value in graph.inputs}
         for node in graph:
             self.add(node)
+        for value in (*graph.inputs, *graph.outputs, *(v for update in graph.updates for v in update)):
+            if value in self._group:
+                self._group[value].is_plain = False
 
     def add(self, node: Node) -> None:
         """Note a node, or what a changed node reads now."""
         for value in node.outputs:
-            self._group.setdefault(value, {value: None})
+            if value not in self._group:
+                self._group[value] = _Group({value: None})
         operands = node.operands
         for output, operand in (*node.writes, *node.aliases):
             if (source := operands[operand]) is not None:
                 self.join(node.outputs[output], source)
+        for output, _ in node.writes:
+            self._group[node.outputs[output]].is_plain = False
 
     @property
     def _position(self) -> dict[Node, int]:
@@ -109,6 +126,10 @@ class Memory:
         first = {id(group): value for value, group in reversed(self._group.items())}
         return [self.group(value) for value in reversed(first.values())]
 
+    def is_plain(self, value: Value) -> bool:
+        """Whether nothing writes the memory of a value, and the caller has none of it."""
+        return self._group[value].is_plain
+
     def share(self, a: Value, b: Value) -> bool:
         """True when two values may share memory."""
         return self._group[a] is self._group[b]
@@ -121,6 +142,7 @@ class Memory:
         if len(kept) < len(merged):
             kept, merged = merged, kept
         kept.update(merged)
+        kept.is_plain = kept.is_plain and merged.is_plain
         for value in merged:
             self._group[value] = kept
 

@@ -7,7 +7,6 @@ either side: a view of what a region makes is an index map in it, a view of anyt
 from __future__ import annotations
 
 import operator
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,44 +19,32 @@ from torchair import _torch_compat
 from torchair._torch_compat import OpOverload
 from torchair.config import CoreCounts
 from torchair.errors import Rejection
-from torchair.logs import get_logger
-from torchair.native.emit import emit
-from torchair.native.expressions import Buffer
-from torchair.native.formulas import C_TYPES
 from torchair.native.levels import levels_of_scopes
 from torchair.native.lower import load_lowerings, lowering_of
-from torchair.native.lower.views import strided
-from torchair.native.program import NativeProgram, Output, compile_programs
-from torchair.native.region import LoopValue, Region, Unsupported, sympy_shape
-from torchair.native.schedule import Group, schedule
-from torchair.native.scopes import Mark, launch_limit, least_limit, limit_workers, mark_of
-from torchair.native.super_kernels import kernels_to_give_up, options_of, super_kernel, why_apart
+from torchair.native.node_kinds import (
+    CREATIONS,
+    VIEWS,
+    has_effect,
+    is_of_sizes,
+    maker_of,
+    tensors_of,
+    why_unusable,
+    writes,
+)
+from torchair.native.program import NativeProgram, compile_programs
+from torchair.native.region_nodes import RegionNodes
+from torchair.native.scopes import Mark, launch_limit, least_limit, mark_of
+from torchair.native.super_kernels import kernels_to_give_up, options_of
 from torchair.native.support import load_support
 from torchair.native.units import Unit
 from torchair.report import SuperKernel
-from torchair.streams import orders_streams, set_stream, stream_of
+from torchair.streams import orders_streams, stream_of
 
 __all__ = ["PartitionRecord", "replace_regions"]
 
-_log = get_logger(__name__)
 aten = torch.ops.aten
 
 _NO_MARK = Mark("")
-_VIEWS = frozenset(
-    {
-        aten.alias.default, aten.detach.default, aten.view.default, aten.reshape.default, aten._unsafe_view.default,
-        aten.squeeze.default, aten.squeeze.dim, aten.squeeze.dims, aten.unsqueeze.default, aten.permute.default,
-        aten.t.default, aten.transpose.int, aten.numpy_T.default, aten.expand.default, aten.slice.Tensor,
-        aten.select.int, aten.split_with_sizes.default, aten.split.Tensor, aten.unbind.int, aten.diagonal.default,
-    }
-)  # fmt: skip
-_CREATIONS = frozenset(
-    {aten.full.default, aten.full_like.default, aten.scalar_tensor.default, aten.zeros.default, aten.zeros_like.default,
-     aten.ones.default, aten.ones_like.default, torch.ops.prims.iota.default}
-)  # fmt: skip
-_SIZES = frozenset(
-    {aten.sym_size.int, aten.sym_stride.int, aten.sym_numel.default, aten.sym_storage_offset.default}
-)  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -101,7 +88,7 @@ def replace_regions(
     refused: dict[fx.Node, str] = {}
     given_up: set[str] = set()
     while True:
-        partition = _Partition(gm, refused, frozenset(given_up), limit)
+        partition = Partition(gm, refused, frozenset(given_up), limit)
         regions = partition.lowered()
         found = {node: reason for region in regions for node, reason in region.refused.items()}
         refused.update(found)
@@ -112,7 +99,7 @@ def replace_regions(
         if not found:
             given_up |= split
     for node, reason in refused.items():
-        if not _is_of_sizes(node):
+        if not is_of_sizes(node):
             record.left.setdefault(str(node.target), reason)
     if not regions:
         return gm, record
@@ -130,63 +117,33 @@ def _with_own_constants(gm: fx.GraphModule) -> fx.GraphModule:
         copies = {n: graph.node_copy(n, lambda m: new[m]) for n in node.all_input_nodes if _is_copied(n)}
         new[node] = graph.node_copy(node, lambda n, copies=copies: copies.get(n) or new[n])  # type: ignore[misc]
     for node in reversed(graph.nodes):
-        if node.target in _CREATIONS and not node.users:
+        if node.target in CREATIONS and not node.users:
             graph.erase_node(node)
-    return fx.GraphModule(gm, graph)
+    return _torch_compat.graph_module(gm, graph)
 
 
 def _is_copied(node: fx.Node) -> bool:
     """Whether a node makes a constant that nothing writes, and that several nodes read."""
     return (
-        node.target in _CREATIONS
+        node.target in CREATIONS
         and len(node.users) > 1
         and all(
-            isinstance(u.target, OpOverload) and u.target not in _VIEWS and not u.target._schema.is_mutable
+            isinstance(u.target, OpOverload) and u.target not in VIEWS and not u.target._schema.is_mutable
             for u in node.users
         )
     )
 
 
-def _maker(node: fx.Node) -> fx.Node:
-    """The node; of one of several results, what made them."""
-    return node.args[0] if node.target is operator.getitem else node  # type: ignore[return-value]
-
-
-def _tensors(value: Any) -> list[torch.Tensor]:
-    if isinstance(value, torch.Tensor):
-        return [value]
-    return [t for v in value for t in _tensors(v)] if isinstance(value, list | tuple) else []
-
-
 def _size_symbols(nodes: Iterable[fx.Node]) -> Iterator[sympy.Symbol]:
     """Symbols that decide a size or stride: a plan is recorded for given values of these."""
     for node in nodes:
-        for tensor in _tensors(node.meta.get("val")):
+        for tensor in tensors_of(node.meta.get("val")):
             for size in (*tensor.shape, *(tensor.stride() if tensor.layout is torch.strided else ())):
                 if isinstance(size, torch.SymInt):
                     yield from size.node.expr.free_symbols
 
 
-def _unusable(node: fx.Node) -> str:
-    """Why a value is none that native code can read or make; empty if it is."""
-    if node.op == "get_attr" and "val" not in node.meta:
-        return "nothing is known of a constant"
-    for tensor in _tensors(node.meta.get("val")):
-        if tensor.layout is not torch.strided or tensor.device.type != "cpu":
-            return "a tensor is not a dense one on the CPU"
-        if tensor.dtype not in C_TYPES or tensor.is_quantized:
-            return f"it has {tensor.dtype}"
-        if tensor.is_conj() or tensor.is_neg():
-            return "a tensor is conjugated"
-        for size in (*tensor.shape, *tensor.stride()):
-            if isinstance(size, torch.SymInt) and any(
-                _torch_compat.is_unbacked(s) for s in size.node.expr.free_symbols
-            ):
-                return "a size is known only at run time"
-    return ""
-
-
-class _Partition:
+class Partition:
     def __init__(
         self,
         gm: fx.GraphModule,
@@ -231,12 +188,12 @@ class _Partition:
             if node in self.refused:
                 continue
             used = [node, *node.all_input_nodes]
-            reason = next((r for r in map(_unusable, used) if r), "") or self._changing_number(node)
-            if not _tensors(node.meta.get("val")):
+            reason = next((r for r in map(why_unusable, used) if r), "") or self._changing_number(node)
+            if not tensors_of(node.meta.get("val")):
                 reason = reason or "its value is no tensor"
             if reason:
                 self.refused[node] = reason
-            elif node.target in _VIEWS:
+            elif node.target in VIEWS:
                 self.views.add(node)
             else:
                 self.native.add(node)
@@ -253,7 +210,7 @@ class _Partition:
         """Nodes whose memory a value may lie in."""
         if node.op != "call_function":
             return frozenset({node})
-        if node.target is operator.getitem or node.target in _VIEWS:
+        if node.target is operator.getitem or node.target in VIEWS:
             return self.roots[node.args[0]]  # type: ignore[index]
         if isinstance(node.target, OpOverload):
             shared = [
@@ -296,25 +253,25 @@ class _Partition:
 
     def _only_reader(self, node: fx.Node) -> fx.Node | None:
         """The native node that alone reads a constant, if there is one."""
-        if node.target not in _CREATIONS or any(_tensors(n.meta.get("val")) for n in node.all_input_nodes):
+        if node.target not in CREATIONS or any(tensors_of(n.meta.get("val")) for n in node.all_input_nodes):
             return None
         reader = node
         while reader is node or reader in self.views:
             if len(reader.users) != 1:
                 return None
             (reader,) = reader.users
-        return reader if reader in self.native and reader.target not in _CREATIONS else None
+        return reader if reader in self.native and reader.target not in CREATIONS else None
 
     def _limit_of(self, nodes: Iterable[fx.Node]) -> CoreCounts | None:
         return least_limit(map(self._mark, nodes), self.limit)
 
     def _mark(self, node: fx.Node) -> Mark:
         """The mark of a native node; one of several results has that of the node that made it."""
-        return self.marks.get(_maker(node), _NO_MARK)
+        return self.marks.get(maker_of(node), _NO_MARK)
 
     def stream(self, node: fx.Node) -> str:
         """The stream of a node; one of several results has that of the node that made it."""
-        return stream_of(_maker(node))
+        return stream_of(maker_of(node))
 
     def limit_of(self, level: int, nodes: Sequence[fx.Node]) -> CoreCounts | None:
         """Cores that the program of a level uses at most."""
@@ -341,8 +298,8 @@ class _Partition:
                 else:
                     since_event.setdefault(stream, []).append(node)
             touched = frozenset().union(*(self.roots[n] for n in node.all_input_nodes))
-            writes = self.writes(node)
-            effect = writes or _has_effect(node)
+            is_write = writes(node)
+            effect = is_write or has_effect(node)
             for root in touched:
                 if effect:
                     before.update(last_access.get(root, ()))
@@ -376,30 +333,27 @@ class _Partition:
             elif base in self.inside:
                 self.inside[node] = self.inside[base]
 
-    def writes(self, node: fx.Node) -> bool:
-        return isinstance(node.target, OpOverload) and node.target._schema.is_mutable
-
     # --- regions ---
 
-    def regions(self) -> list[_RegionNodes]:
+    def regions(self) -> list[RegionNodes]:
         by_level: dict[int, list[fx.Node]] = {}
         for node in self.nodes:
             if node in self.native:
                 by_level.setdefault(self.level[node], []).append(node)
         return [
-            _RegionNodes(self, level, nodes)
+            RegionNodes(self, level, nodes)
             for level, nodes in sorted(by_level.items())
-            if any(n.target not in _CREATIONS and n.target is not operator.getitem for n in nodes)
+            if any(n.target not in CREATIONS and n.target is not operator.getitem for n in nodes)
         ]
 
-    def lowered(self) -> list[_RegionNodes]:
+    def lowered(self) -> list[RegionNodes]:
         """The regions, lowered; or with the nodes that have no code after all."""
         regions = self.regions()
         for region in regions:
             region.lower()
         return regions
 
-    def rebuilt(self, regions: list[_RegionNodes], record: PartitionRecord) -> fx.GraphModule:
+    def rebuilt(self, regions: list[RegionNodes], record: PartitionRecord) -> fx.GraphModule:
         taken = {n for r in regions for n in r.nodes}
         graph = fx.Graph()
         new: dict[fx.Node, fx.Node] = {}
@@ -418,9 +372,9 @@ class _Partition:
         output = self.nodes[-1]
         graph.node_copy(output, lambda n: new[n])
         for node in reversed(graph.nodes):
-            if not node.users and (node.target in _VIEWS or node.target is operator.getitem):
+            if not node.users and (node.target in VIEWS or node.target is operator.getitem):
                 graph.erase_node(node)
-        return fx.GraphModule(self.gm, graph)
+        return _torch_compat.graph_module(self.gm, graph)
 
     def _base_is_taken(self, node: fx.Node, taken: set[fx.Node], new: dict[fx.Node, fx.Node]) -> bool:
         return any(n not in new for n in node.all_input_nodes)
@@ -438,229 +392,3 @@ class _Partition:
                 continue
             return True
         return False
-
-
-def _has_effect(node: fx.Node) -> bool:
-    if node.op != "call_function":
-        return False
-    if isinstance(node.target, OpOverload):
-        return torch.Tag.nondeterministic_seeded in node.target.tags or node.target.namespace not in ("aten", "prims")
-    return node.target is not operator.getitem and not _is_symbolic(node)
-
-
-def _is_symbolic(node: fx.Node) -> bool:
-    return isinstance(node.meta.get("val"), torch.SymInt | torch.SymFloat | torch.SymBool | int | float | bool)
-
-
-def _is_of_sizes(node: fx.Node) -> bool:
-    """Whether a node looks up a size or computes with numbers: no work that a program could take over."""
-    return _is_symbolic(node) and (not isinstance(node.target, OpOverload) or node.target in _SIZES)
-
-
-@dataclass(slots=True)
-class _RegionNodes:
-    """The nodes of one region."""
-
-    partition: _Partition
-    level: int
-    nodes: list[fx.Node]
-    region: Region = field(default_factory=Region)
-    groups: list[Group] = field(default_factory=list)
-    kernels: list[Any] = field(default_factory=list)
-    results: dict[fx.Node, Buffer] = field(default_factory=dict)
-    refused: dict[fx.Node, str] = field(default_factory=dict)
-
-    def lower(self) -> None:
-        """Fill in the region, or ``refused``: nodes that there is no code for after all."""
-        self.region = region = Region(is_read_after=self._is_read_after)
-        members = set(self.nodes)
-        node = self.nodes[0]
-        written = frozenset().union(
-            *(self.partition.roots[n.args[0]] for n in self.nodes if self.partition.writes(n))  # type: ignore[index]
-        )
-        for node in self.nodes:
-            self._lower(node, members, written)
-        if self.refused:
-            return
-        try:
-            for node in self.nodes:
-                if isinstance(node.meta["val"], torch.Tensor) and self.partition.is_read_outside(node, self.level):
-                    self._result(node)
-            self.groups = schedule(region.operations, region.builder)
-            limit_workers(self.groups, self.partition.limit_of(self.level, self.nodes))
-            wanted = set(self.results.values()) | {b for g in self.groups for b in g.writes if b.role == "input"}
-            readers = Counter(b for g in self.groups for b in g.reads)
-            for group in self.groups:
-                stored = frozenset(b for b in group.writes if b in wanted or readers[b] > (b in group.reads))
-                self.kernels.append(emit(group, region.builder, stored, region.errors))
-        except Unsupported as e:
-            self.refused[node] = str(e)
-
-    def _lower(self, node: fx.Node, members: set[fx.Node], written: frozenset[fx.Node]) -> None:
-        try:
-            self._set_value(node, members, written)
-        except Unsupported as e:
-            self.refused[node] = str(e)
-            # As if it came from outside: the next attempt finds it there, and this one finds all refusals.
-            self._take_from_outside(node)
-
-    def _set_value(self, node: fx.Node, members: set[fx.Node], written: frozenset[fx.Node]) -> None:
-        region = self.region
-        for used in node.all_input_nodes:
-            self._prepare(used, members)
-        region.label = _label(node)
-        if node.target is operator.getitem:
-            region.values[node] = region.values[node.args[0]][node.args[1]]  # type: ignore[index]
-            return
-        lowering = lowering_of(node.target)
-        assert lowering is not None
-        value = lowering(region, node)
-        if isinstance(value, LoopValue) and (
-            # What is written later, also through views of it.
-            node in written
-            # Sums along a chain of layers: else each layer would add up those of all layers before it.
-            or (len(node.users) > 1 and not value.reads.isdisjoint(region.barriers))
-        ):
-            value = region.realize(value)
-        region.values[node] = value
-
-    def _take_from_outside(self, node: fx.Node) -> None:
-        """Give a node a value that others can read."""
-        region = self.region
-        val = node.meta["val"]
-        if isinstance(val, torch.Tensor):
-            region.values[node] = region.from_buffer(region.input(node))
-        else:
-            region.values[node] = tuple(
-                region.from_buffer(Buffer(node.name, t.dtype, sympy_shape(t.shape), sympy_shape(t.stride()), "input"))
-                for t in _tensors(val)
-            )
-
-    def _is_read_after(self, node: fx.Node, write: fx.Node) -> bool:
-        if node in self.partition.native and self.partition.is_read_outside(node, self.level):
-            return True
-        position = self.partition.position
-        return any(
-            position[user] >= position[write] or (user in self.partition.views and self._is_read_after(user, write))
-            for user in node.users
-        )
-
-    def _prepare(self, node: fx.Node, members: set[fx.Node]) -> None:
-        """Make the value of an argument known: views are followed to what they show, all else comes from outside."""
-        region = self.region
-        if node in region.values or node in members or not _tensors(node.meta.get("val")):
-            return
-        if node in self.partition.views:
-            base: Any = node.args[0]
-            try:
-                self._prepare(base, members)
-                if node.target is operator.getitem:
-                    region.values[node] = region.values[base][node.args[1]]
-                    return
-                lowering = lowering_of(node.target)
-                assert lowering is not None
-                region.values[node] = lowering(region, node)
-            except Unsupported:
-                if self._is_inside(node) or self._is_written(node):
-                    raise
-            else:
-                return
-        if isinstance(node.meta["val"], torch.Tensor):
-            region.value(node)
-
-    def _is_inside(self, node: fx.Node) -> bool:
-        return self.partition.inside.get(node) == self.level
-
-    def _is_written(self, node: fx.Node) -> bool:
-        """Whether the region writes memory that a view lies in."""
-        roots = self.partition.roots[node]
-        return any(
-            self.partition.writes(n) and not roots.isdisjoint(self.partition.roots[n.args[0]])  # type: ignore[index]
-            for n in self.nodes
-        )
-
-    def _result(self, node: fx.Node) -> None:
-        """Have a value in memory, in the strides that it has in the graph."""
-        region = self.region
-        value: LoopValue = region.values[node]
-        tensor: torch.Tensor = node.meta["val"]
-        if isinstance(node.target, OpOverload) and node.target._schema.is_mutable:
-            place = strided(region, value)
-            assert place is not None, "what was written is in memory"
-            if place.buffer.role == "input":
-                return  # it is the argument
-        strides = sympy_shape(tensor.stride())
-        own = value.buffer
-        if own is None or own.role != "workspace" or own.strides != strides or own in self.results.values():
-            region.label = _label(node)
-            made = region.realize(value.computed(), strides)
-            own = made.buffer
-            if not value.is_view:
-                region.values[node] = made
-        assert own is not None
-        self.results[node] = own
-
-    def call(self, graph: fx.Graph, new: dict[fx.Node, fx.Node], record: PartitionRecord) -> None:
-        """Put the call into the graph that is built."""
-        region = self.region
-        used = {b for k in self.kernels for b in k.pointers}
-        inputs = [(n, b) for n, b in region.inputs.items() if b in used]
-        arguments = [n for n, _ in inputs]
-        outputs = list(self.results.items())
-        symbols = {s for k in self.kernels for s in k.sizes}
-        for b in used | set(self.results.values()):
-            for e in (*b.shape, *b.strides):
-                symbols |= e.free_symbols
-        sources = self._sources(symbols, arguments)
-        program = NativeProgram(
-            self.groups,
-            self.kernels,
-            [b for _, b in inputs],
-            sources,
-            [Output(b, torch.device("cpu")) for _, b in outputs],
-            [i for i, (_, b) in enumerate(inputs) if any(b in g.writes for g in self.groups)],
-        )
-        record.programs.append(program)
-        if (unit := self.partition.units.get(self.level)) is not None:
-            is_first = all(made.scope != unit.kernel for made in record.super_kernels)
-            after = "" if is_first else why_apart(unit, self.partition.refused)
-            record.super_kernels.append(super_kernel(unit, self.partition.marks, after))
-        call = graph.call_function(program, tuple(new[n] for n in arguments))
-        (stream,) = {self.partition.stream(n) for n in self.nodes if n.target not in _CREATIONS}
-        set_stream(call, stream)
-        call.meta["val"] = [n.meta["val"] for n, _ in outputs]
-        for i, (node, _) in enumerate(outputs):
-            item = graph.call_function(operator.getitem, (call, i))
-            item.meta.update(node.meta)
-            new[node] = item
-        for node in self.nodes:
-            if isinstance(node.target, OpOverload) and node.target._schema.is_mutable:
-                target: Any = node.args[0]
-                if target in new:
-                    new[node] = new[target]
-
-    def _sources(
-        self, symbols: set[sympy.Symbol], arguments: list[fx.Node]
-    ) -> list[tuple[int, int | None, sympy.Symbol]]:
-        """Where the values of symbols come from; adds arguments where no tensor tells."""
-        found: dict[sympy.Symbol, tuple[int, int | None]] = {}
-        for node in [*arguments, *(n for n in self.partition.nodes if n.op == "placeholder")]:
-            value = node.meta.get("val")
-            numbers: list[Any] = [*value.shape, *value.stride()] if isinstance(value, torch.Tensor) else [value]
-            for d, number in enumerate(numbers):
-                symbol = number.node.expr if isinstance(number, torch.SymInt) else None
-                if symbol not in symbols or symbol in found:
-                    continue
-                if node not in arguments:
-                    arguments.append(node)
-                found[symbol] = arguments.index(node), d if isinstance(value, torch.Tensor) else None
-        missing = symbols - found.keys()
-        assert not missing, f"nothing tells {missing}"
-        return [(*found[s], s) for s in sorted(symbols, key=str)]
-
-
-def _label(node: fx.Node) -> str:
-    val = node.meta.get("val")
-    kind = f"{str(val.dtype).removeprefix('torch.')}{list(val.shape)}" if isinstance(val, torch.Tensor) else ""
-    args = ", ".join(str(a) for a in node.args)
-    return f"{node.name}: {kind} = {node.target}({args})"

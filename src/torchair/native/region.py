@@ -67,6 +67,25 @@ class LoopValue:
         return replace(self, buffer=None, is_view=False)
 
 
+class _Values(dict["fx.Node", Any]):
+    """Loop values of nodes; a tuple for a node with several results."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._readers: dict[Buffer, dict[fx.Node, None]] = {}
+
+    def __setitem__(self, node: fx.Node, value: Any) -> None:
+        super().__setitem__(node, value)
+        for part in value if isinstance(value, tuple) else (value,):
+            if isinstance(part, LoopValue) and not part.is_view:
+                for buffer in part.reads:
+                    self._readers.setdefault(buffer, {})[node] = None
+
+    def readers(self, buffer: Buffer) -> list[fx.Node]:
+        """Nodes whose values read a buffer, or did when they were set first, in order."""
+        return list(self._readers.get(buffer, ()))
+
+
 @dataclass(eq=False, slots=True)
 class Region:
     """What is known while the nodes of a region are lowered.
@@ -83,7 +102,7 @@ class Region:
 
     builder: Builder = field(default_factory=Builder)
     operations: list[Operation] = field(default_factory=list)
-    values: dict[fx.Node, Any] = field(default_factory=dict)
+    values: _Values = field(default_factory=_Values)
     inputs: dict[fx.Node, Buffer] = field(default_factory=dict)
     errors: Buffer = field(
         default_factory=lambda: Buffer("errors", torch.int64, (sympy.Integer(8),), (sympy.S.One,), "errors")
@@ -138,7 +157,8 @@ class Region:
 
     def before_write(self, buffer: Buffer, write: fx.Node) -> None:
         """Compute what still has to see the old contents of a buffer."""
-        for node, found in self.values.items():
+        for node in self.values.readers(buffer):
+            found = self.values[node]
             parts = found if isinstance(found, tuple) else (found,)
             late = [isinstance(v, LoopValue) and not v.is_view and buffer in v.reads for v in parts]
             if any(late) and self.is_read_after(node, write):

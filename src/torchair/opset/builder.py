@@ -38,6 +38,10 @@ _current: ContextVar[GraphBuilder | None] = ContextVar("torchair_builder", defau
 _SMALL = 64
 
 
+def _fits(number: int) -> bool:
+    return -(2**63) <= number < 2**63
+
+
 def current_builder(what: str = "") -> GraphBuilder:
     """The builder of the conversion in progress.
 
@@ -138,13 +142,18 @@ class GraphBuilder:
         """Host numbers whose values are expressions of symbols; a sequence makes a vector, one item a 0-d value."""
         vector = isinstance(content, Sequence)
         items = list(content) if vector else [content]
-        type = TensorType.of(dtype, (len(items),) if vector else (), content=items)
-        if all(isinstance(d, int | float | bool) for d in type.content or ()):
+        shape = (len(items),) if vector else ()
+        if dtype is DType.DT_INT64 and len(items) <= _SMALL and all(type(d) is int and _fits(d) for d in items):
+            # As const() makes it, which would go by way of a tensor; most constants are such numbers.
+            made = TensorType(dtype, shape, self.device if vector else "cpu", content=tuple(items))
+            return self._add("Const", (), [made], {"value": made.content}, ["y"]).output
+        type_ = TensorType.of(dtype, shape, content=items)
+        if all(isinstance(d, int | float | bool) for d in type_.content or ()):
             value = self.const(list(items) if vector else items[0], dtype)
             if value.type.content is None:  # floats: host inputs are passed to lowerings as Python numbers
                 self.graph.set_type(value, value.type.with_content(items))
             return value
-        return self._add("HostInts", (), [type], {}, ["y"]).output
+        return self._add("HostInts", (), [type_], {}, ["y"]).output
 
     def host_ints(self, values: Sequence[Any]) -> Value:
         """A vector of host integers from ints and 0-d host values."""

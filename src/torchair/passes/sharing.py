@@ -38,6 +38,8 @@ def sharing_problem(memory: Memory, copy: Value, source: Value, caller: Caller |
         return "device or format differ"
     if copy.type.content is not None and copy.type.content != source.type.content:
         return "the numbers that the graph knows of it would be lost"
+    if memory.is_plain(copy) and memory.is_plain(source):
+        return None
     old, new = memory.group(source), memory.group(copy)
     graph = memory.graph
     if (problem := _outputs_problem(graph, copy, source, old, new, caller)) is not None:

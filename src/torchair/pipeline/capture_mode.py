@@ -22,6 +22,7 @@ from torchair.frontend.stream_scopes import resolve_streams
 from torchair.logs import npugraph_ex_logger as logger
 from torchair.native import PartitionRecord, replace_regions
 from torchair.native.scopes import mark
+from torchair.pipeline.collector import collections_put_off
 from torchair.runtime.plan import Plan
 from torchair.trace.plan_check import check_captured
 
@@ -33,6 +34,7 @@ _numbers = itertools.count(1)
 REINPLACE = "reinplace-fx"
 
 
+@collections_put_off()
 def capture_graph(
     gm: fx.GraphModule,
     inputs: Sequence[Any],

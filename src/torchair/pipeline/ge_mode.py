@@ -26,6 +26,7 @@ from torchair.logs import logger
 from torchair.opset.torch_types import tensor_type
 from torchair.passes import PassRecord
 from torchair.pipeline.builtin import load_converters
+from torchair.pipeline.collector import collections_put_off
 from torchair.pipeline.frozen_values import FrozenValues
 from torchair.pipeline.ge_passes import returned_inputs, run_passes
 from torchair.report import ConversionReport, Fallback
@@ -147,6 +148,7 @@ def check_inputs(graph: Graph, inputs: Sequence[Any]) -> None:
     refuse_inputs(problems)
 
 
+@collections_put_off()
 def compile_graph(
     gm: fx.GraphModule,
     inputs: Sequence[Any],

@@ -32,7 +32,7 @@ def expand_rng_wrappers(gm: fx.GraphModule) -> fx.GraphModule:
     """
     if not any(_wrapped(node) for node in gm.graph.nodes):
         return gm
-    gm = fx.GraphModule(gm, copy.deepcopy(gm.graph))
+    gm = _torch_compat.graph_module(gm, copy.deepcopy(gm.graph))
     fake_mode = _torch_compat.detect_fake_mode(
         [val for node in gm.graph.nodes if isinstance(val := node.meta.get("val"), torch.Tensor)]
     )
