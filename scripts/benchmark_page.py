@@ -1,7 +1,8 @@
 """Write the results in ``docs/benchmarks.md``, and the plot beside it, from what ``python -m benchmarks --json`` wrote.
 
-Usage: ``python -m scripts.benchmark_page [FILE]``. FILE becomes ``docs/benchmarks.json``; without it the page is
-written anew from that. The plot needs matplotlib, which ``pip install torchair[docs]`` brings.
+Usage: ``python -m scripts.benchmark_page [FILE [STARTS]]``. FILE becomes ``docs/benchmarks.json``, with the starts and
+tables of STARTS, a run with ``--start`` of fewer cases; without FILE the page is written anew from what is there. The
+plot needs matplotlib, which ``pip install torchair[docs]`` brings.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-__all__ = ["between", "plot", "section"]
+__all__ = ["between", "plot", "section", "with_starts_of"]
 
 DOCS = Path(__file__).parents[1] / "docs"
 BEGIN = "<!-- results: written by python -m scripts.benchmark_page -->"
@@ -192,19 +193,37 @@ def plot(content: Mapping[str, Any], file: Path) -> None:
     file.write_text("\n".join(line.rstrip() for line in file.read_text().splitlines()) + "\n")
 
 
+def with_starts_of(content: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    """A run, with the starts and the tables of another one."""
+    starts = {
+        (case["case"], row["variant"]): row["start"] for case in other["cases"] for row in case["rows"] if "start" in row
+    }
+    cases = []
+    for case in content["cases"]:
+        rows = [
+            {**row, "start": starts[case["case"], row["variant"]]} if (case["case"], row["variant"]) in starts else row
+            for row in case["rows"]
+        ]
+        cases.append({**case, "rows": rows})
+    tables = {table["table"]: table for table in (*content["tables"], *other["tables"])}
+    return {**content, "cases": cases, "tables": list(tables.values())}
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Write the three files."""
     parser = argparse.ArgumentParser(prog="python -m scripts.benchmark_page")
     parser.add_argument("file", nargs="?", type=Path)
+    parser.add_argument("starts", nargs="?", type=Path)
     given = parser.parse_args(arguments)
     kept = DOCS / "benchmarks.json"
-    text = (given.file or kept).read_text()
-    content = json.loads(text)
+    content = json.loads((given.file or kept).read_text())
+    if given.starts:
+        content = with_starts_of(content, json.loads(given.starts.read_text()))
     page = DOCS / "benchmarks.md"
     page.write_text(between(page.read_text(), section(content)))
     plot(content, DOCS / "benchmarks.svg")
     if given.file:
-        kept.write_text(text)
+        kept.write_text(json.dumps(content, indent=1, allow_nan=False) + "\n")
     print(page)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from scripts.benchmark_page import BEGIN, END, between, plot, section
+from scripts.benchmark_page import BEGIN, END, between, plot, section, with_starts_of
 
 from benchmarks import child as child_module
 from benchmarks.cases import CASES
@@ -201,6 +201,21 @@ def test_page() -> None:
     assert "A small one. 2 MB and 3 million operations take at least 1.00 us." in text
     assert "| eager | 4.00 us | 1.00 (1.00-1.00) | 1.00 (1.00-1.00) | 25% |  | 1.00 | 0.50 | 100 |  |" in text
     assert "| failed: a\\|b |" in text
+
+
+def test_starts_of_another_run() -> None:
+    other = content()
+    other["tables"] = [{"table": "start_once", "rows": []}]
+    (case,) = other["cases"]
+    case["rows"][1]["start"] = {"cold_seconds": 7.0}
+    found = with_starts_of(content(), other)
+    assert [row.get("start") for row in found["cases"][0]["rows"]] == [
+        {"cold_seconds": 1.0, "warm_seconds": 0.5, "peak_mb": 100.0},
+        {"cold_seconds": 7.0},
+        None,
+    ]
+    assert found["tables"] == other["tables"]
+    assert found["machine"] == content()["machine"]
 
 
 def test_page_keeps_what_is_around_the_results() -> None:
