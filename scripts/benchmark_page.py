@@ -195,16 +195,12 @@ def plot(content: Mapping[str, Any], file: Path) -> None:
 
 def with_starts_of(content: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
     """A run, with the starts and the tables of another one."""
-    starts = {
-        (case["case"], row["variant"]): row["start"] for case in other["cases"] for row in case["rows"] if "start" in row
-    }
-    cases = []
-    for case in content["cases"]:
-        rows = [
-            {**row, "start": starts[case["case"], row["variant"]]} if (case["case"], row["variant"]) in starts else row
-            for row in case["rows"]
-        ]
-        cases.append({**case, "rows": rows})
+    rows = [(case["case"], row) for case in other["cases"] for row in case["rows"] if "start" in row]
+    starts = {(case, row["variant"]): {"start": row["start"]} for case, row in rows}
+    cases = [
+        {**case, "rows": [{**row, **starts.get((case["case"], row["variant"]), {})} for row in case["rows"]]}
+        for case in content["cases"]
+    ]
     tables = {table["table"]: table for table in (*content["tables"], *other["tables"])}
     return {**content, "cases": cases, "tables": list(tables.values())}
 

@@ -127,12 +127,22 @@ from torchair._torch_compat.tensors import (
     storage_id,
     storage_over,
 )
-from torchair._torch_compat.traced_values import FakeFactory, add_node, as_traced, behind, memories, was_written
+from torchair._torch_compat.traced_values import (
+    FakeFactory,
+    FakeType,
+    add_node,
+    as_traced,
+    behind,
+    fake_type,
+    memories,
+    was_written,
+)
 from torchair._torch_compat.tracing import functional_trace, graph_module, trace_functional, trace_length, traced_nodes
 from torchair._torch_compat.types import HigherOrderOperator, OpOverload, OpOverloadPacket
 
 __all__ = [
     "FakeFactory",
+    "FakeType",
     "HigherOrderOperator",
     "OpOverload",
     "OpOverloadPacket",
@@ -179,6 +189,7 @@ __all__ = [
     "flash_attention_groups_heads",
     "flatten_call",
     "floor_div",
+    "fake_type",
     "functional_trace",
     "graph_module",
     "guard_holds",

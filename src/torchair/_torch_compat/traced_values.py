@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import fx
@@ -12,7 +12,27 @@ from torch import fx
 from torchair._torch_compat.tensors import storage_id
 from torchair._torch_compat.types import OpOverload
 
-__all__ = ["FakeFactory", "add_node", "as_traced", "behind", "memories", "was_written"]
+__all__ = ["FakeFactory", "FakeType", "add_node", "as_traced", "behind", "fake_type", "memories", "was_written"]
+
+
+class FakeType(NamedTuple):
+    """All that is known of a tensor of fixed sizes beside its memory."""
+
+    dtype: torch.dtype
+    device: torch.device
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int
+
+
+def fake_type(fake: torch.Tensor) -> FakeType | None:
+    """The type of a fake tensor; None where something is special about it, or a size is symbolic."""
+    if fake.layout is not torch.strided or fake.is_conj() or fake.is_neg() or fake.is_quantized or fake.requires_grad:
+        return None
+    sizes, strides, offset = tuple(fake.shape), tuple(fake.stride()), fake.storage_offset()
+    if not isinstance(offset, int) or not all(isinstance(number, int) for number in (*sizes, *strides)):
+        return None
+    return FakeType(fake.dtype, fake.device, sizes, strides, offset)
 
 
 def behind(tensor: torch.Tensor) -> tuple[torch.Tensor, fx.Node] | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import torch
 from torch import fx
@@ -25,16 +25,6 @@ from torchair.ir.text import call_key, literal_key, type_key
 __all__ = ["Known", "Repeats", "Template"]
 
 
-class _Type(NamedTuple):
-    """What decides on a trace of a tensor."""
-
-    dtype: torch.dtype
-    device: torch.device
-    sizes: tuple[int, ...]
-    strides: tuple[int, ...]
-    offset: int
-
-
 @dataclass(frozen=True, slots=True)
 class Known:
     """A tensor of the trace, by the node that makes it.
@@ -47,7 +37,7 @@ class Known:
 
     node: fx.Node
     fake: torch.Tensor
-    type: _Type
+    type: _torch_compat.FakeType
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +48,7 @@ class _Made:
         memory: The number of the operand that it is a view of; below zero: a number of new memory.
     """
 
-    type: _Type
+    type: _torch_compat.FakeType
     memory: int
 
 
@@ -117,7 +107,7 @@ class Repeats:
         if (found := self._operands.get(value)) is not None:
             return found
         behind = _torch_compat.behind(tensor)
-        if behind is None or (type := _type_of(behind[0])) is None:
+        if behind is None or (type := _torch_compat.fake_type(behind[0])) is None:
             return None
         known = Known(behind[1], behind[0], type)
         if value not in self._written:
@@ -170,7 +160,7 @@ class Repeats:
                 return None
             behind = _torch_compat.behind(result)
             found = None if behind is None else made.get(behind[1])
-            if behind is None or not isinstance(found, _Made) or found.type != _type_of(behind[0]):
+            if behind is None or not isinstance(found, _Made) or found.type != _torch_compat.fake_type(behind[0]):
                 return None
             if found.memory >= 0:
                 operand = node.operands[found.memory]
@@ -218,16 +208,6 @@ class Repeats:
         return fake
 
 
-def _type_of(fake: torch.Tensor) -> _Type | None:
-    """The type of a fake tensor; None where something is special about it."""
-    if fake.layout is not torch.strided or fake.is_conj() or fake.is_neg() or fake.is_quantized or fake.requires_grad:
-        return None
-    sizes, strides, offset = tuple(fake.shape), tuple(fake.stride()), fake.storage_offset()
-    if not isinstance(offset, int) or not all(isinstance(number, int) for number in (*sizes, *strides)):
-        return None
-    return _Type(fake.dtype, fake.device, sizes, strides, offset)
-
-
 def _is_pure(node: fx.Node) -> bool:
     """Whether a call computes the same from the same whenever it runs, and does nothing else."""
     if node.op != "call_function" or not node.meta.keys() <= {"val", "tensor_meta"}:
@@ -269,7 +249,7 @@ def _result_of(node: fx.Node, memories: dict[int, int]) -> _Result | None:
 
 
 def _made(fake: torch.Tensor, memories: dict[int, int]) -> _Made | None:
-    if not _torch_compat.is_fake(fake) or (type := _type_of(fake)) is None:
+    if not _torch_compat.is_fake(fake) or (type := _torch_compat.fake_type(fake)) is None:
         return None
     storage = _torch_compat.storage_id(fake)
     if storage not in memories:

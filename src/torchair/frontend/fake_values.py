@@ -16,7 +16,7 @@ from torch import fx
 
 from torchair import _torch_compat
 from torchair._torch_compat import OpOverload
-from torchair.frontend.aliasing import same_type, storages, tensors
+from torchair.frontend.aliasing import counts_from_storage, same_type, storages, tensors
 
 __all__ = ["NodeError", "OldValues", "compute_value", "described", "differs"]
 
@@ -68,6 +68,7 @@ class OldValues:
         if fake_mode is None:
             return
         renewed: set[fx.Node] = set()
+        fakes = _torch_compat.FakeFactory(fake_mode)
         with _torch_compat.fake_calls(fake_mode):
             for node in gm.graph.nodes:
                 if node.op != "call_function":
@@ -77,7 +78,7 @@ class OldValues:
                     if "val" not in node.meta:
                         compute_value(node, fake_mode)
                 elif self._edited(node, old) or any(source in renewed for source in node.all_input_nodes):
-                    if self._renew_one(node, old, fake_mode):
+                    if self._renew_one(node, old, fake_mode, fakes):
                         renewed.add(node)
         self._check_outputs(gm.graph)
 
@@ -85,15 +86,21 @@ class OldValues:
     def _edited(node: fx.Node, old: _Old) -> bool:
         return node.target is not old.target or node.args is not old.args or node.kwargs is not old.kwargs
 
-    def _renew_one(self, node: fx.Node, old: _Old, fake_mode: Any) -> bool:
+    def _renew_one(self, node: fx.Node, old: _Old, fake_mode: Any, fakes: _torch_compat.FakeFactory) -> bool:
         sources = node.all_input_nodes
         before = [self.calls[s].value for s in old.sources]
         shared = not storages(old.value).isdisjoint(storages(before))
         now = [s.meta.get("val") for s in sources]
-        if not shared and node.target is old.target and old.value is not None and _same_calls(node, old, before, now):
+        # Where a view is possible, reshape makes one.
+        same_target = node.target is old.target or (old.target, node.target) == (_VIEW, _RESHAPE)
+        is_same = same_target and old.value is not None and _same_calls(node, old, before, now)
+        if is_same and (not shared or all(map(operator.is_, before, now))):
             return False
         if node.meta.get("unbacked_bindings"):
             return False
+        if is_same and (view := _moved(node, old.value, before, now, fakes)) is not None:
+            node.meta["val"] = view
+            return True
         compute_value(node, fake_mode)
         new = node.meta.get("val")
         if not shared and storages(new).isdisjoint(storages(now)) and same_type(new, old.value):
@@ -118,6 +125,20 @@ class OldValues:
                     b if isinstance(b, fx.Node) else output,
                     f"the graph's output {i} was {described(was)}, and is now {described(now)}",
                 )
+
+
+def _moved(
+    node: fx.Node, view: Any, before: Sequence[Any], now: Sequence[Any], fakes: _torch_compat.FakeFactory
+) -> torch.Tensor | None:
+    """What a view is of memory that took the place of other memory; None where the call itself has to say."""
+    if not isinstance(view, torch.Tensor) or counts_from_storage(node):
+        return None
+    bases = [b for a, b in zip(before, now, strict=True) if not storages(a).isdisjoint(storages(view))]
+    type = _torch_compat.fake_type(view)
+    if type is None or len(bases) != 1 or not isinstance(bases[0], torch.Tensor):
+        return None
+    with fakes.active():
+        return fakes.view(bases[0].untyped_storage(), *type)
 
 
 def compute_value(node: fx.Node, fake_mode: Any) -> None:

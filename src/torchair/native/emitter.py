@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -137,12 +138,12 @@ class Emitter(abc.ABC):
 
     def _position(self, position: sympy.Expr, block: Block) -> str:
         # Values that positions depend on are computed first.
-        for symbol in sorted(position.free_symbols, key=str):
-            if symbol in self._builder.indirect:
-                self._variables[symbol] = self._emit(self._builder.indirect[symbol], block)
+        symbols = position.free_symbols
+        for symbol in sorted((s for s in symbols if s in self._builder.indirect), key=str):
+            self._variables[symbol] = self._emit(self._builder.indirect[symbol], block)
 
-        if self._merged:
-            position = position.subs(self._merged)
+        if not symbols.isdisjoint(self._merged):
+            position = position.xreplace(self._merged)
 
         def name_of(symbol: sympy.Symbol) -> str:
             if symbol in self._variables:
@@ -364,6 +365,7 @@ class Emitter(abc.ABC):
         return list(found)
 
 
+@functools.lru_cache(maxsize=1 << 14)
 def _is_mergeable(position: sympy.Expr, outer: sympy.Symbol, inner: sympy.Symbol, size: sympy.Expr) -> bool:
     """Whether a position passes through two axes as through one."""
     symbols = position.free_symbols

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import struct
 from collections.abc import Callable, Sequence
@@ -125,12 +126,20 @@ def position_text(position: sympy.Expr, name_of: Callable[[sympy.Symbol], str]) 
     Raises:
         Unsupported: It has a function that is not known here.
     """
+    text, symbols = _position_form(position)
+    return text.format(*map(name_of, symbols))
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def _position_form(position: sympy.Expr) -> tuple[str, tuple[sympy.Symbol, ...]]:
+    """The text with ``{0}``, ``{1}``, ... for its symbols, and these: layers that are alike have the same positions."""
+    symbols: dict[sympy.Symbol, int] = {}
 
     def visit(e: sympy.Expr) -> str:
         if e.is_Integer:
             return str(int(e)) if abs(int(e)) < 2**31 else f"INT64_C({int(e)})"
         if e.is_Symbol:
-            return name_of(e)
+            return f"{{{symbols.setdefault(e, len(symbols))}}}"
         if e.is_Add:
             # As people write it: variables in order, the constant last.
             terms = sorted(e.args, key=lambda t: (t.is_Integer, str(t)))
@@ -165,4 +174,5 @@ def position_text(position: sympy.Expr, name_of: Callable[[sympy.Symbol], str]) 
         text = visit(e)
         return text if e.is_Atom or text.startswith("(") else f"({text})"
 
-    return visit(position)
+    text = visit(position)
+    return text, tuple(symbols)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -42,24 +43,36 @@ def view_of(value: LoopValue, shape: Shape, index_map: Callable[[Index], Index])
 
 def strided(region: Region, value: LoopValue) -> Strided | None:
     """A value as a strided tensor in memory; None when it is none."""
-    variables = [sympy.Symbol(f"i{d}", integer=True, nonnegative=True) for d in range(len(value.shape))]
-    found = value.element(variables, None)
+    found = value.element(_variables(len(value.shape)), None)
     if found.op != "load" or found.mask is not None:
         return None
     assert found.buffer is not None
-    offset = sympy.expand(found.offset)
-    strides = []
-    for variable, size in zip(variables, value.shape, strict=True):
-        stride = sympy.S.Zero if size == 1 else offset.coeff(variable, 1)
-        strides.append(stride)
+    linear = _linear(found.offset, value.shape)
+    if linear is None or any(s in region.builder.indirect for s in linear[0].free_symbols):
+        return None
+    return Strided(found.buffer, *linear)
+
+
+@functools.cache
+def _variables(count: int) -> tuple[sympy.Symbol, ...]:
+    return tuple(sympy.Symbol(f"i{d}", integer=True, nonnegative=True) for d in range(count))
+
+
+@functools.lru_cache(maxsize=1 << 14)  # layers that are alike have the same positions
+def _linear(position: sympy.Expr, shape: Shape) -> tuple[sympy.Expr, Shape] | None:
+    """Start and strides of the positions of a tensor's elements; None where no strides tell them."""
+    variables = _variables(len(shape))
+    offset = sympy.expand(position)
+    strides = [
+        sympy.S.Zero if size == 1 else offset.coeff(variable, 1)
+        for variable, size in zip(variables, shape, strict=True)
+    ]
     start = offset.xreplace(dict.fromkeys(variables, sympy.S.Zero))
     rebuilt = sympy.Add(start, *(v * s for v, s in zip(variables, strides, strict=True)))
-    ones = {v: sympy.S.Zero for v, size in zip(variables, value.shape, strict=True) if size == 1}
-    if sympy.expand(rebuilt - offset.xreplace(ones)) != 0 or any(
-        s in region.builder.indirect for s in start.free_symbols
-    ):
+    ones = {v: sympy.S.Zero for v, size in zip(variables, shape, strict=True) if size == 1}
+    if sympy.expand(rebuilt - offset.xreplace(ones)) != 0:
         return None
-    return Strided(found.buffer, start, tuple(strides))
+    return start, tuple(strides)
 
 
 def normal_dim(dim: int, rank: int) -> int:
