@@ -206,3 +206,14 @@ def test_any_number_of_sizes_is_replayed() -> None:
     explanation = torchair.explain(compiled)
     assert not explanation.fallbacks
     assert not explanation.recompiles
+
+
+@pytest.mark.parametrize("padding", [(-1, 1, -2, 1), (1, 1, 1, 1), (2, 0, 0, 1)])
+def test_a_result_with_gaps_has_room_for_them(padding: tuple[int, ...]) -> None:
+    def pad(x: Tensor) -> Tensor:
+        return nn.functional.pad(x, padding, mode="circular")
+
+    x = torch.randn(1, 3, 4, 4)
+    compiled = torch.compile(pad, backend=backend("native"))
+    for _ in range(2):
+        torch.testing.assert_close(compiled(x), pad(x))
