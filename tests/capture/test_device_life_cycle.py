@@ -332,17 +332,18 @@ def test_another_capture_of_a_graph_counts(device):
     """A written input at another address: the capture is made anew, and may hold more than before."""
     f = Compiled(lambda x, cache: cache.add_(x).exp(), clone_output=True, reuse_graph_pool_in_same_fx=False)
     g = Compiled(lambda x: x + 1, clone_output=True)
-    f(torch.ones(100), torch.zeros(100))
+    caches = [torch.zeros(100) for _ in range(3)]  # all at once: each has an address of its own
+    f(torch.ones(100), caches[0])
     g(torch.ones(100))
     (capture,) = f.graph.captures.values()
     held = capture.held_bytes
     npugraph_ex.set_capture_bounds(nbytes=held + next(iter(g.graph.captures.values())).held_bytes)
     capture.held_bytes = 0  # as if it had held less
-    f(torch.ones(100), torch.zeros(100))
+    f(torch.ones(100), caches[1])
     assert len(g.graph.captures) == 1
     npugraph_ex.set_capture_bounds(nbytes=held)
     capture.held_bytes = 0
-    f(torch.ones(100), torch.zeros(100))
+    f(torch.ones(100), caches[2])
     assert capture.held_bytes == held
     assert g.graph.captures == {}
 
