@@ -31,6 +31,7 @@ from torchair.capture.device_memory import (
     overlaps_itself,
 )
 from torchair.capture.device_streams import DeviceStreams
+from torchair.capture.values import reach
 from torchair.errors import CaptureError, ExecutionError
 from torchair.frontend.source_lines import source_line
 
@@ -523,17 +524,11 @@ def _buffer(value: torch.Tensor, *, keeps_offset: bool) -> torch.Tensor:
     settings: Any = torch.utils.deterministic
     filled, settings.fill_uninitialized_memory = settings.fill_uninitialized_memory, False
     try:
-        length = offset + _reach(layout)
+        length = offset + reach(layout.size, layout.stride)
         memory = torch.empty_strided((length,), (1,), dtype=layout.dtype, device=layout.device)
     finally:
         settings.fill_uninitialized_memory = filled
     return layout.over(memory.untyped_storage(), offset)
-
-
-def _reach(layout: Layout) -> int:
-    if 0 in layout.size:
-        return 0
-    return 1 + sum((size - 1) * stride for size, stride in zip(layout.size, layout.stride, strict=True))
 
 
 def _mismatch(position: int, layout: Layout, value: Any) -> str:

@@ -17,6 +17,7 @@ import numpy as np
 import torch
 
 from torchair import _torch_compat
+from torchair.capture.values import reach
 
 __all__ = [
     "DevicePool",
@@ -35,18 +36,16 @@ aten = torch.ops.aten
 
 def span(tensor: torch.Tensor) -> int:
     """Elements from the first to the last of a strided tensor."""
-    if tensor.numel() == 0:
-        return 0
-    return 1 + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    return reach(tensor.shape, tensor.stride())
 
 
 def overlaps_itself(sizes: Sequence[int], strides: Sequence[int]) -> bool:
     """Whether two elements may lie at one place, as in an expanded tensor. True where it is hard to say."""
-    reach = 0
+    covered = 0
     for stride, size in sorted((s, n) for n, s in zip(sizes, strides, strict=True) if n > 1):
-        if stride <= reach:
+        if stride <= covered:
             return True
-        reach += (size - 1) * stride
+        covered += (size - 1) * stride
     return False
 
 

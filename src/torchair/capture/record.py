@@ -30,6 +30,7 @@ from torchair.capture.values import (
     aliases_arguments,
     call_arguments,
     is_dense_cpu,
+    reach,
     tensor_leaves,
     written_arguments,
 )
@@ -230,7 +231,7 @@ class _Recording:
             sizes, strides = self._numbers.all(tensor.shape), self._numbers.all(tensor.stride())
             assert sizes is not None
             assert strides is not None
-            shapes[slot] = sizes, strides, _extent(sizes, strides) * tensor.dtype.itemsize
+            shapes[slot] = sizes, strides, reach(sizes, strides) * tensor.dtype.itemsize
         static = {s for s in slots if self._roots[self._buffers[s][1]].returned}
         offsets: dict[int, int] = {}
         totals = []
@@ -531,13 +532,6 @@ class _Recording:
                 )
             )
         return found
-
-
-def _extent(sizes: Sequence[int], strides: Sequence[int]) -> int:
-    """How many elements of memory a tensor takes: a part of another one, which native code makes, has gaps."""
-    if 0 in sizes:
-        return 0
-    return 1 + sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True))
 
 
 def _attribute(module: Any, name: str) -> Any:

@@ -24,6 +24,7 @@ __all__ = [
     "is_dense_cpu",
     "key_sources",
     "key_symbols",
+    "reach",
     "tensor_leaves",
     "written_arguments",
 ]
@@ -191,6 +192,13 @@ def aliases_arguments(op: OpOverload) -> list[int]:
 def is_dense_cpu(tensor: Any) -> bool:
     """Whether a value is a strided tensor on the CPU."""
     return isinstance(tensor, torch.Tensor) and tensor.device.type == "cpu" and tensor.layout is torch.strided
+
+
+def reach(sizes: Sequence[int], strides: Sequence[int]) -> int:
+    """Elements of memory from the first to the last of a tensor, those in gaps included."""
+    if 0 in sizes:
+        return 0
+    return 1 + sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True))
 
 
 def is_dense(sizes: Sequence[int], strides: Sequence[int]) -> bool:

@@ -13,8 +13,8 @@ __all__ = ["collections_put_off"]
 def collections_put_off() -> Iterator[None]:
     """Put off collections until the end.
 
-    Compiling makes some 100,000 objects that stay, so the collector looks at every object of the process several times,
-    and finds little: a seventh of the time that it takes to compile 32 layers.
+    Compiling makes many objects that stay, so the collector looks at every object of the process again and again, and
+    finds little: a seventh of the time that it takes to compile 32 layers.
     """
     was_enabled = gc.isenabled()
     gc.disable()
