@@ -41,6 +41,7 @@ def test_nothing_set():
         break_graph_ops=(),
         platform_config=None,
         single_lane=False,
+        huge_pages=True,
     )
 
 
@@ -58,6 +59,7 @@ def test_everything_set():
         BREAK_GRAPH_OP_LIST="slice, NN.LINEAR",
         TORCHAIR_PLATFORM_CONFIG="/platform.ini",
         TORCHAIR_SINGLE_LANE="1",
+        TORCHAIR_HUGE_PAGES="0",
     )
     assert environment == Environment(
         cache_home="/cache",
@@ -72,6 +74,7 @@ def test_everything_set():
         break_graph_ops=("SLICE", "NN.LINEAR"),
         platform_config="/platform.ini",
         single_lane=True,
+        huge_pages=False,
     )
 
 

