@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
+import torch
 
-from tests.conformance.op_db import CAPTURE, ENTRIES, STATIC, Outcome, dtypes_of, run_entry
+from tests.conformance.op_db import CAPTURE, ENTRIES, STATIC, Outcome, dtypes_of, no_farther, other_values, run_entry
 from tests.conformance.op_db_rows import KNOWN_DIFFERENCES, LATER_DIFFERENCES, Row
 
 
@@ -80,3 +81,35 @@ def test_a_row_is_about_one_difference() -> None:
         _judge("abs", Outcome("pass"), rows)
     with pytest.raises(AssertionError, match="wrong values"):
         _judge("add", Outcome("fail", "wrong values"), rows)
+
+
+def test_capture_mode_meets_other_values() -> None:
+    op = ENTRIES["nn.functional.linear"]
+    sample = next(iter(op.sample_inputs("cpu", torch.float32)))
+    found = other_values(op, sample)
+    assert found is not None
+    other, (result, (args, _)) = found
+    torch.testing.assert_close(other.input, sample.input * 0.75)
+    torch.testing.assert_close(args[1], sample.args[0] * 0.75)
+    torch.testing.assert_close(result, op.op(other.input, *other.args, **other.kwargs))
+
+
+def test_nearer_than_eager_is_not_wrong() -> None:
+    torch.manual_seed(0)
+    exact = torch.randn(1000, dtype=torch.float64) * 10
+    nearest = exact.to(torch.bfloat16)
+    eager = (exact * (1 + 0.02 * torch.randn(1000))).to(torch.bfloat16)
+    assert no_farther(nearest, eager, exact)
+    assert no_farther(nearest, torch.zeros_like(nearest), exact)  # eager is far off, and this is right
+    nearly = (exact * (1 + 0.01 * torch.randn(1000))).to(torch.bfloat16)
+    slightly = (exact * (1 + 0.005 * torch.randn(1000))).to(torch.bfloat16)
+    assert no_farther(slightly, nearly, exact)
+    assert not no_farther(nearly, slightly, exact)
+    assert not no_farther(nearest[torch.randperm(1000)], nearly, exact)
+    one_wrong = nearest.clone()
+    one_wrong[7] += 1
+    assert not no_farther(one_wrong, nearly, exact)
+    other = torch.randn(2, 1000).to(torch.bfloat16) * 10  # random numbers, two runs
+    assert not no_farther(other[0], other[1], exact)
+    assert not no_farther(nearest, eager, exact[:500])
+    assert not no_farther(nearest, eager, exact.to(torch.complex128))

@@ -15,6 +15,7 @@ from torchair.engines.graph_support import FIX
 from torchair.engines.index_bounds import strict_indices
 from torchair.engines.opaque_ops import OpaqueOp, opaque_op
 from torchair.engines.repeats import Known, Repeats
+from torchair.engines.rounding import rounded_once
 from torchair.engines.runtime_values import (
     SymbolBinder,
     constant,
@@ -112,7 +113,8 @@ def trace_graph(
     """
     tracer = _Tracer(graph, engine, Repeats(graph, fake_mode, copies=repeat))
     table = _torch_compat.inductor_decompositions()
-    decompositions = strict_indices({op: function for op, function in table.items() if op not in whole})
+    kept = {op: function for op, function in table.items() if op not in whole}
+    decompositions = strict_indices(rounded_once(kept))
     arguments = tracer.arguments(inputs, fake_mode)
     module, after = _torch_compat.trace_functional(tracer.run, arguments, fake_mode, decompositions)
     late = tuple((i, result) for i, result in after.items() if i < len(inputs))

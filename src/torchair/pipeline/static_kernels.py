@@ -21,6 +21,7 @@ from torchair.config import Options
 from torchair.engines.index_bounds import strict_indices
 from torchair.engines.inductor import SETTINGS
 from torchair.engines.native import NativeExecutable
+from torchair.engines.rounding import rounded_once
 from torchair.errors import Rejection
 from torchair.frontend.mixed_norms import float32_normalizations
 from torchair.logs import npugraph_ex_logger as logger
@@ -53,4 +54,4 @@ def static_kernel_decompositions(custom: Mapping[Any, Callable[..., Any]]) -> di
         for op, function in table.items()
         if op not in NativeExecutable.whole and torch.Tag.nondeterministic_seeded not in getattr(op, "tags", ())
     }
-    return strict_indices(chosen) | float32_normalizations() | dict(custom)
+    return strict_indices(rounded_once(chosen)) | float32_normalizations() | dict(custom)
