@@ -3,8 +3,8 @@
 // A function `tair_expf` is declared with the attribute `simd`, so GCC calls `_ZGVeN16v_tair_expf` and its kin; csrc/math_vectors.cpp
 // defines those as calls of the Sleef functions that torch's own kernels use. Scalar calls give the same bits as vector ones.
 //
-// tanh and erf of float are written out below: inlined they take a quarter of the time of Sleef's. Their errors are at most 1.32 and 1.38
-// ulp in a sample of 10^8 numbers. exp inlined is no faster than the call.
+// tanh, erf and exp of float are written out below. Inlined, the first two take a quarter of the time of Sleef's, and a softmax
+// 0.85 of it. Their errors are at most 1.32, 1.38 and 1.01 ulp in a sample of 10^8 numbers.
 //
 // Calls under a condition are not vectorized ("notinbranch"), and in `c ? f(x) : g(x)` both are. Name the values first:
 // `const float a = f(x), b = g(x); ... c ? a : b`; -fno-tree-sink keeps GCC from moving them back.
@@ -16,9 +16,9 @@
 #include "scalars.h"
 
 // f(name, accuracy of Sleef's float version, of its double version), at most 1 ulp (erfc 1.5): what eager mode has with MKL, too.
-#define TAIR_UNARY_FUNCTIONS(f) f(tanh, u10, u10) f(erf, u10, u10) TAIR_CALLED_FUNCTIONS(f)
+#define TAIR_UNARY_FUNCTIONS(f) f(tanh, u10, u10) f(erf, u10, u10) f(exp, u10, u10) TAIR_CALLED_FUNCTIONS(f)
 #define TAIR_CALLED_FUNCTIONS(f) \
-  f(exp, u10, u10) f(exp2, u10, u10) f(expm1, u10, u10) \
+  f(exp2, u10, u10) f(expm1, u10, u10) \
   f(log, u10, u10) f(log2, u10, u10) f(log10, u10, u10) f(log1p, u10, u10) \
   f(sin, u10, u10) f(cos, u10, u10) f(tan, u10, u10) \
   f(asin, u10, u10) f(acos, u10, u10) f(atan, u10, u10) \
@@ -76,17 +76,39 @@ TAIR_INLINE float expm1_near_zero(float x) {
   return multiply_add(p, x * x, x);
 }
 
-// e^x for |x| <= 20; NaN goes through.
-TAIR_INLINE float exp_of_few(float x) {
+// x as n * ln 2 + a fraction: 2^n, and e^fraction.
+struct ExpParts {
+  int32_t n;
+  float power;
+};
+
+// |x| <= 2000; NaN goes through as NaN of `power`.
+TAIR_INLINE ExpParts exp_parts(float x) {
   // 1.5 * 2^23 has no fraction bits: the sum is rounded to a whole number, which stands in its low bits.
   const float sum = multiply_add(x, 1.44269504088896341f, 12582912.0f), n = sum - 12582912.0f;
-  const uint32_t whole = __builtin_bit_cast(uint32_t, sum) - 0x4B400000u;
   const float most = multiply_add(n, -0.693145751953125f, x);  // exact: 14 bits of ln 2
-  const float fraction = multiply_add(n, -1.428606765330187e-06f, most), power = __builtin_bit_cast(float, (whole + 127) << 23);
-  return (1.0f + expm1_near_zero(fraction)) * power;
+  const float fraction = multiply_add(n, -1.428606765330187e-06f, most);
+  return {static_cast<int32_t>(__builtin_bit_cast(uint32_t, sum) - 0x4B400000u), 1.0f + expm1_near_zero(fraction)};
+}
+
+// 2^n for -126 <= n <= 127.
+TAIR_INLINE float power_of_two(int32_t n) { return __builtin_bit_cast(float, static_cast<uint32_t>(n + 127) << 23); }
+
+// e^x for |x| <= 20; NaN goes through.
+TAIR_INLINE float exp_of_few(float x) {
+  const ExpParts parts = exp_parts(x);
+  return parts.power * power_of_two(parts.n);
 }
 
 }  // namespace detail
+
+TAIR_INLINE float exp(float x) {
+  const float above = x < -104.0f ? -104.0f : x, bounded = above > 89.0f ? 89.0f : above;  // e^-104 rounds to 0, e^89 to infinity
+  const detail::ExpParts parts = detail::exp_parts(bounded);
+  const int32_t half = parts.n >> 1;  // 2^n has no normal float at both ends
+  return parts.power * detail::power_of_two(half) * detail::power_of_two(parts.n - half);
+}
+TAIR_INLINE double exp(double x) { return tair_exp(x); }
 
 TAIR_INLINE float tanh(float x) {
   const float a = abs(x);
