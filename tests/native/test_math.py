@@ -133,7 +133,7 @@ def test_the_position_in_a_loop_does_not_matter(functions, name) -> None:
 @pytest.mark.skipif(
     "AVX" not in torch.backends.cpu.get_cpu_capability(), reason="vector functions are for x86 with AVX2"
 )
-@pytest.mark.parametrize(("name", "bound"), [("exp", 1.02), ("tanh", 1.33), ("sigmoid", 2.48)])
+@pytest.mark.parametrize(("name", "bound"), [("exp", 1.02), ("tanh", 1.33)])
 def test_functions_are_exact_to_so_many_ulps(functions, name, bound) -> None:
     """Bounds of a search through every 37th block of 4,096 of all numbers, and from -20 to 20 in steps of 1e-6."""
     steps = torch.arange(-20, 20, 1e-4, dtype=torch.float64).float()
