@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -137,6 +138,20 @@ def test_a_damaged_library_is_built_again(
     path.write_bytes({"half": whole[: len(whole) // 2], "empty": b"", "text": b"no library\n" * 500}[damage])
     assert_close(module(x), _softmax(x))
     assert path.read_bytes() == whole
+
+
+def test_half_a_source_is_written_again(calls: list[list[Path]], cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    x = torch.randn(4, 39)
+    module, _ = lowered(_softmax, x)
+    assert_close(module(x), _softmax(x))
+    (source,) = (cache / "native").glob("*.cpp")
+    whole = source.read_bytes()
+    source.write_bytes(whole[:100])
+    shutil.rmtree(cache / "libraries")
+    _forget(monkeypatch)
+    module, _ = lowered(_softmax, x)
+    assert_close(module(x), _softmax(x))
+    assert source.read_bytes() == whole
 
 
 def test_what_cannot_be_loaded_is_an_error_of_ours(

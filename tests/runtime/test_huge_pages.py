@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -53,9 +54,12 @@ def test_blocks_are_those_that_are_half_in_use(memory):
 
 def test_ranges_end_with_their_mapping():
     mappings = [(0, 6 * HUGE_PAGE), (6 * HUGE_PAGE, 10 * HUGE_PAGE + 5), (11 * HUGE_PAGE, 13 * HUGE_PAGE)]
-    within = huge_pages._within
-    assert list(within(mappings, [3, 4, 5, 6, 9, 10, 11, 12, 13])) == [(3, 6), (6, 7), (9, 10), (11, 13)]
-    assert list(within(mappings, [])) == list(within([], [1, 2])) == []
+
+    def ranges(mappings, blocks):
+        return list(huge_pages._consecutive(huge_pages._placed(mappings, blocks)))
+
+    assert ranges(mappings, [3, 4, 5, 6, 9, 10, 11, 12, 13]) == [(3, 6), (6, 7), (9, 10), (11, 13)]
+    assert ranges(mappings, []) == ranges([], [1, 2]) == []
 
 
 @needs_collapse
@@ -98,6 +102,35 @@ def test_not_where_the_machine_says_never(tmp_path, monkeypatch, setting, wants)
     assert not can_ask()  # a kernel that has no such file
     (tmp_path / "enabled").write_text(setting + "\n", encoding="ascii")
     assert can_ask() is wants
+
+
+@needs_collapse
+def test_memory_that_nobody_touched_stays_unmapped():
+    """A cache that is larger than what is used of it."""
+    cache = torch.empty(64 * HUGE_PAGE, dtype=torch.uint8)
+    cache[:: HUGE_PAGE // 4] = 1
+    cache[: 8 * HUGE_PAGE] = 2
+    before = huge_bytes(cache)
+    ask_for_huge_pages([cache])
+    assert huge_bytes(cache) - before <= 8 * HUGE_PAGE
+    assert int(cache[::HUGE_PAGE].sum()) == 64 + 8
+
+
+_FORKS = """
+import os, torch, torchair
+from pathlib import Path
+from torchair.runtime.huge_pages import HUGE_PAGE, ask_for_huge_pages
+weight = torch.ones(16 * HUGE_PAGE, dtype=torch.uint8)
+if (child := os.fork()) == 0:
+    os._exit(ask_for_huge_pages([weight]) // HUGE_PAGE)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), ask_for_huge_pages([weight]) // HUGE_PAGE >= 14)
+"""
+
+
+@needs_collapse
+def test_what_a_parent_shares_stays_shared():
+    ended = subprocess.run([sys.executable, "-c", _FORKS], capture_output=True, text=True, check=True)
+    assert ended.stdout.split() == ["0", "True"]
 
 
 @needs_collapse

@@ -29,7 +29,7 @@ from torchair.frontend.dead_nodes import drop_dead_nodes
 from torchair.frontend.reinplace import reinplace
 from torchair.ir import Graph, Node
 from torchair.logs import get_logger
-from torchair.native import PartitionRecord, replace_regions
+from torchair.native import PartitionRecord, fuses_with_copy, replace_regions
 from torchair.runtime.plan import Plan
 from torchair.trace.plan_check import check_compiled
 
@@ -98,7 +98,7 @@ class NativeExecutable(TracedExecutable):
         gm = traced.module
         drop_dead_nodes(gm.graph)
         with _torch_compat.no_dispatch_modes():
-            reinplace(gm, intermediates=True, inputs=True)
+            reinplace(gm, intermediates=True, inputs=True, keep=fuses_with_copy)
         gm, self.record = replace_regions(gm, limit=_process_limit(self._options))
         gm.recompile()
         # A limit is for captures that cost much; these are bounded by the process, and the oldest one goes.

@@ -27,18 +27,23 @@ _PARAMETERS: Mapping[Any, tuple[int, ...]] = {
 }
 
 
-def float32_normalizations() -> dict[Any, Callable[..., Any]]:
-    """Decompositions that leave every other case whole (they return NotImplemented)."""
-    return {op: _in_float32(op, positions) for op, positions in _PARAMETERS.items()}
+def float32_normalizations(others: Mapping[Any, Callable[..., Any]] | None = None) -> dict[Any, Callable[..., Any]]:
+    """Decompositions of these operators.
+
+    Args:
+        others: What decomposes every other case of them; they stay whole where it has nothing (the decomposition
+            returns NotImplemented).
+    """
+    return {op: _in_float32(op, positions, (others or {}).get(op)) for op, positions in _PARAMETERS.items()}
 
 
-def _in_float32(op: Any, positions: tuple[int, ...]) -> Callable[..., Any]:
+def _in_float32(op: Any, positions: tuple[int, ...], other: Callable[..., Any] | None) -> Callable[..., Any]:
     def decomposition(input: Tensor, *args: Any) -> Any:
         parameters = [args[i - 1] for i in positions]
         if input.dtype not in (torch.float16, torch.bfloat16) or all(
             p is None or p.dtype is not torch.float32 for p in parameters
         ):
-            return NotImplemented
+            return NotImplemented if other is None else other(input, *args)
         y, *statistics = op(input.float(), *args)
         return y.to(input.dtype), *statistics
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import operator
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -83,8 +83,17 @@ class ReinplaceRecord:
         return self.in_place.total() + self.wrapped.total() + self.copies_removed
 
 
+def _never(node: fx.Node) -> bool:
+    return False
+
+
 def reinplace(
-    gm: fx.GraphModule, *, intermediates: bool, inputs: bool, regenerated: Collection[int] = ()
+    gm: fx.GraphModule,
+    *,
+    intermediates: bool,
+    inputs: bool,
+    regenerated: Collection[int] = (),
+    keep: Callable[[fx.Node], bool] = _never,
 ) -> ReinplaceRecord:
     """Let operators write in place, and take functionalized custom operators apart.
 
@@ -97,17 +106,20 @@ def reinplace(
             just as in eager mode.
         regenerated: Positions of outputs that AOTAutograd replaces by views of inputs
             (:func:`torchair._torch_compat.outputs_made_from_inputs`); such an output may lie in an input.
+        keep: Whether an operator that could become its in-place form stays as it is; what is left is a ``copy_`` of its
+            result.
 
     Raises:
         MutationError: A custom operator's arguments share memory in a way that the graph cannot express.
     """
-    return _Reinplacing(gm, Memory(gm, intermediates, inputs, regenerated)).run()
+    return _Reinplacing(gm, Memory(gm, intermediates, inputs, regenerated), keep).run()
 
 
 @dataclass(slots=True)
 class _Reinplacing:
     gm: fx.GraphModule
     memory: Memory
+    keep: Callable[[fx.Node], bool]
     record: ReinplaceRecord = field(default_factory=ReinplaceRecord)
     _on_path: set[fx.Node] = field(default_factory=set)
     _starts: dict[fx.Node, list[Any]] = field(default_factory=dict)
@@ -206,7 +218,7 @@ class _Reinplacing:
         """``r = op(x, ...)`` becomes ``op_(x, ...)``."""
         in_place = in_place_overload(overload)
         written = node.args[0] if node.args else None
-        if in_place is None or not isinstance(written, fx.Node) or storage_of(fake(node)) is None:
+        if in_place is None or not isinstance(written, fx.Node) or storage_of(fake(node)) is None or self.keep(node):
             return
         local = copies_much(overload) or any(
             (taken := scattered_view(user)) is not None and taken[1] is node for user in node.users

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from torchair.native.launch import bound_launch
-from torchair.native.partition import PartitionRecord, replace_regions
+from torchair.native.partition import PartitionRecord, fuses_with_copy, replace_regions
 from torchair.native.program import NativeProgram
 
-__all__ = ["NativeProgram", "PartitionRecord", "bound_launch", "replace_regions"]
+__all__ = ["NativeProgram", "PartitionRecord", "bound_launch", "fuses_with_copy", "replace_regions"]

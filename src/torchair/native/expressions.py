@@ -129,6 +129,8 @@ class Builder:
             value = bool(value)
         elif dtype.is_floating_point:
             value = float(value)
+        else:
+            value = int(value)  # Python's True is a number, too
         return self._make("const", (), dtype, value=value)
 
     def index(self, position: sympy.Expr) -> Expr:

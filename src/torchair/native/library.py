@@ -94,7 +94,8 @@ def _build(source: _Source, support: Support) -> Path:
     home = Environment.read().cache_home
     path = cache_root(home) / "native" / f"kernels_{digest}.cpp"
     path.parent.mkdir(mode=0o700, exist_ok=True)
-    if not path.exists():
+    # A machine that went down may have left half of it.
+    if not path.exists() or path.read_bytes() != source.text.encode():
         scratch = path.with_suffix(f".{threading.get_ident()}")
         scratch.write_text(source.text, encoding="utf-8")
         scratch.replace(path)

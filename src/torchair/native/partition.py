@@ -40,7 +40,7 @@ from torchair.native.units import Unit
 from torchair.report import SuperKernel
 from torchair.streams import orders_streams, stream_of
 
-__all__ = ["PartitionRecord", "replace_regions"]
+__all__ = ["PartitionRecord", "fuses_with_copy", "replace_regions"]
 
 aten = torch.ops.aten
 
@@ -60,6 +60,12 @@ class PartitionRecord:
     programs: list[NativeProgram] = field(default_factory=list)
     left: dict[str, str] = field(default_factory=dict)
     super_kernels: list[SuperKernel] = field(default_factory=list)
+
+
+def fuses_with_copy(node: fx.Node) -> bool:
+    """Whether an operator and a ``copy_`` of its result are one loop: in-place forms of such operators have no code."""
+    load_lowerings()
+    return torch.Tag.pointwise in getattr(node.target, "tags", ()) and lowering_of(node.target) is not None
 
 
 def replace_regions(

@@ -120,6 +120,12 @@ class NativeProgram:
         raise IndexError(self.messages[next(i for i, flag in enumerate(flags.tolist()) if flag)])
 
     @property
+    def workers(self) -> int:
+        """At most so many threads run it; 0: all that there are."""
+        limits = [group.workers for group in self.groups]
+        return 0 if 0 in limits else max(limits, default=0)
+
+    @property
     def messages(self) -> list[str]:
         """For each stage, what an index out of range means."""
         return [f"an index is out of range in {'; '.join(kernel.checks)}" for kernel in self.kernels]

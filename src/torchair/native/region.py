@@ -96,6 +96,8 @@ class Region:
         values: Loop values of nodes; a tuple for a node with several results.
         inputs: Tensors from outside, by node.
         errors: Where kernels report indices out of range.
+        label: The operator that is being lowered.
+        where: The user's line of it.
         barriers: Results of products and attention: what is made of them is no part of any earlier function.
         is_read_after: Whether a node, or a view of it, is read after another node, or outside of the region.
     """
@@ -108,9 +110,15 @@ class Region:
         default_factory=lambda: Buffer("errors", torch.int64, (sympy.Integer(8),), (sympy.S.One,), "errors")
     )
     label: str = ""
+    where: str = ""
     barriers: set[Buffer] = field(default_factory=set)
     is_read_after: Callable[[fx.Node, fx.Node], bool] = lambda node, write: True
     _count: int = 0
+
+    @property
+    def place(self) -> str:
+        """The current operator, and the user's line of it: for messages of what fails when it runs."""
+        return f"{self.label}, at {self.where}" if self.where else self.label
 
     def value(self, node: fx.Node) -> LoopValue:
         """The tensor of a node."""

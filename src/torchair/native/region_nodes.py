@@ -12,6 +12,7 @@ import torch
 from torch import fx
 
 from torchair._torch_compat import OpOverload
+from torchair.frontend.source_lines import source_line
 from torchair.native.emit import emit
 from torchair.native.expressions import Buffer
 from torchair.native.lower import lowering_of
@@ -81,7 +82,7 @@ class RegionNodes:
         region = self.region
         for used in node.all_input_nodes:
             self._prepare(used, members)
-        region.label = _label(node)
+        region.label, region.where = _label(node), source_line(node)
         if node.target is operator.getitem:
             region.values[node] = region.values[node.args[0]][node.args[1]]  # type: ignore[index]
             return

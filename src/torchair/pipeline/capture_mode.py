@@ -20,7 +20,7 @@ from torchair.frontend.dead_nodes import drop_dead_nodes
 from torchair.frontend.reinplace import ReinplaceRecord, reinplace
 from torchair.frontend.stream_scopes import resolve_streams
 from torchair.logs import npugraph_ex_logger as logger
-from torchair.native import PartitionRecord, replace_regions
+from torchair.native import PartitionRecord, fuses_with_copy, replace_regions
 from torchair.native.scopes import mark
 from torchair.pipeline.collector import collections_put_off
 from torchair.runtime.plan import Plan
@@ -62,12 +62,13 @@ def capture_graph(
     optimized = run_capture_passes(optimized, options)
     gm = optimized.gm
     drop_dead_nodes(gm.graph)
-    record, reinplaced = _reinplace(optimized, options, phase)
+    on_device = device_with_graphs(gm)
+    native_code = bool(options.capture.native_code) and on_device is None and not options.run_eagerly
+    record, reinplaced = _reinplace(optimized, options, phase, native_code=native_code)
     gm.recompile()
     logger.debug("graph_%d is captured as %s", number, gm.graph)
-    on_device = device_with_graphs(gm)
     native = None
-    if options.capture.native_code and on_device is None and not options.run_eagerly:
+    if native_code:
         gm, native = replace_regions(gm)
     build: Callable[..., CapturedGraph] = DeviceSemanticsGraph if options.device_semantics else CapturedGraph
     if on_device is not None:
@@ -108,7 +109,9 @@ def _resolve_streams(gm: fx.GraphModule, *, super_kernels: bool) -> None:
         logger.info("streams of the graph: %s", ", ".join(map(repr, streams.labels)))
 
 
-def _reinplace(optimized: OptimizedFx, options: Options, phase: str) -> tuple[FxPassRecord, ReinplaceRecord]:
+def _reinplace(
+    optimized: OptimizedFx, options: Options, phase: str, *, native_code: bool
+) -> tuple[FxPassRecord, ReinplaceRecord]:
     """Let operators write in place, as far as the options allow; wrapped operators are unwrapped in any case."""
     skipped = ""
     if REINPLACE in options.disabled_passes:
@@ -122,6 +125,7 @@ def _reinplace(optimized: OptimizedFx, options: Options, phase: str) -> tuple[Fx
             intermediates=options.capture.inplace_pass and not skipped,
             inputs=options.capture.input_inplace_pass and not skipped,
             regenerated=() if phase == "backward" else _torch_compat.outputs_made_from_inputs(),
+            **({"keep": fuses_with_copy} if native_code else {}),
         )
     for kept in record.kept:
         logger.debug("%s", kept)

@@ -54,4 +54,4 @@ def static_kernel_decompositions(custom: Mapping[Any, Callable[..., Any]]) -> di
         for op, function in table.items()
         if op not in NativeExecutable.whole and torch.Tag.nondeterministic_seeded not in getattr(op, "tags", ())
     }
-    return strict_indices(rounded_once(chosen)) | float32_normalizations() | dict(custom)
+    return strict_indices(rounded_once(chosen)) | float32_normalizations(chosen) | dict(custom)

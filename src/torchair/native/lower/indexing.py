@@ -27,7 +27,7 @@ def checked(
     """A position that stands for an index; out of range it is 0, and reported.
 
     Args:
-        label: The operator.
+        label: The operator, ``region.place`` when it was lowered.
         size: Of the axis.
         wraps: Negative ones count from the end.
     """
@@ -114,7 +114,7 @@ def _index(region: Region, node: fx.Node) -> LoopValue:
     value = _in_memory(region, node, value)
     tensors = [v for v in values if v is not None]
 
-    label = region.label
+    label = region.place
 
     def element(index: Sequence[sympy.Expr], mask: Expr | None) -> Expr:
         return value.element(indexed(region, label, values, block, at, value.shape, index, mask), mask)
@@ -142,7 +142,7 @@ def _embedding(region: Region, node: fx.Node) -> LoopValue:
     require_elements(weight.shape[0])
     weight = _in_memory(region, node, weight)
 
-    label = region.label
+    label = region.place
 
     def element(index: Sequence[sympy.Expr], mask: Expr | None) -> Expr:
         row = checked(region, label, indices.element(index[:-1], mask), weight.shape[0], mask, wraps=False)
@@ -161,7 +161,7 @@ def _index_select(region: Region, node: fx.Node) -> LoopValue:
     require_elements(value.shape[dim])
     value = _in_memory(region, node, value)
 
-    label = region.label
+    label = region.place
 
     def element(index: Sequence[sympy.Expr], mask: Expr | None) -> Expr:
         own = [index[dim]] if indices.shape else []
@@ -180,7 +180,7 @@ def _gather(region: Region, node: fx.Node) -> LoopValue:
     require_elements(value.shape[dim])
     value = _in_memory(region, node, value)
 
-    label = region.label
+    label = region.place
 
     def element(index: Sequence[sympy.Expr], mask: Expr | None) -> Expr:
         at = checked(region, label, indices.element(index, mask), value.shape[dim], mask, wraps=False)

@@ -110,7 +110,7 @@ def _scatter(region: Region, node: fx.Node) -> LoopValue:
     def element(index: Index) -> Expr:
         return number if source is None else source.element(index, None)  # type: ignore[return-value]
 
-    label = region.label
+    label = region.place
 
     def index_of(index: Index) -> Index:
         at = checked(region, label, indices.element(index, None), target.shape[dim], None, wraps=False)
@@ -134,7 +134,7 @@ def _index_put(region: Region, node: fx.Node) -> LoopValue:
     new = _apart(region, region.value(given["values"]), whole)
     apart = [None if v is None else _apart(region, v, whole) for v in values]
     target = _target(region, node, given["self"])
-    label = region.label
+    label = region.place
     return _write(
         region,
         node,
