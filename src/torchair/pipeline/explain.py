@@ -14,8 +14,9 @@ from torchair import _torch_compat
 from torchair.capture.life_cycle import CapturedGraph
 from torchair.capture.pools import Pool
 from torchair.engines.native import NativeExecutable
-from torchair.errors import ArgumentTypeError
+from torchair.errors import ArgumentTypeError, Rejection
 from torchair.native import PartitionRecord
+from torchair.native.support import load_support
 from torchair.pipeline.ge_mode import CompiledGraph
 from torchair.pipeline.origin import Origin
 from torchair.report import CaptureRecord, Fallback, GraphRecord, NativeCode, PoolRecord, Recapture, Recompile, Refused
@@ -264,6 +265,9 @@ def _fallbacks(graph: AnyGraph) -> Iterator[Fallback]:
     captured = _captured(graph)
     if captured is not None and captured is not graph:
         yield from (dataclasses.replace(f, graph=_name(graph)) for f in captured.fallbacks)
+    if isinstance(graph, CapturedGraph) and graph.native is not None and isinstance(found := load_support(), Rejection):
+        option = graph.options.capture.native_code
+        yield Fallback(graph.name, f"none of its operators became native code ({option}): {found.reason}")
 
 
 def _pool_record(pool: Pool, graphs: Iterable[CapturedGraph]) -> PoolRecord:
