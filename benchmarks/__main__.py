@@ -156,9 +156,10 @@ def _listing() -> str:
     lines = ["cases:", *(f"  {case.name:18}{case.what}" for case in CASES.values())]
     lines += ["tables:", *(f"  {name:18}{what}" for name, what in TABLES.items())]
     lines += ["variants, and the devices where they run without being asked for:"]
+    width = max(map(len, VARIANTS)) + 2
     for variant in VARIANTS.values():
         usual = ", ".join(device for device, names in DEFAULTS.items() if variant.name in names)
-        lines.append(f"  {variant.name:18}{variant.what}" + (f" ({usual})" if usual else ""))
+        lines.append(f"  {variant.name:{width}}{variant.what}" + (f" ({usual})" if usual else ""))
     return "\n".join(lines)
 
 

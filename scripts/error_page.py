@@ -16,8 +16,14 @@ _HEAD = """# Errors
 
 Every exception that TorchAir raises on purpose is a class of `torchair.errors`. Its text says what happened (with the
 code below), why, how to fix it, and where in your code. Inside `torch.compile`, Dynamo wraps what is raised while
-compiling into its own `BackendCompilerFailed`; the text is the same. Each class also derives from the built-in class
+compiling into its own `BackendCompilerFailed`; the text is the same. A wrong value that a function of ours is given
+there (TA210: an option of `super_kernel`, say) ends the graph and is raised as in eager mode; with `fullgraph=True` the
+text arrives in Dynamo's `Unsupported`. Each class also derives from the built-in class
 named beside it, so that `except` clauses written for eager code keep working.
+
+No line of yours is named where none is the cause (options, files, IR texts), and where nothing is traced any more: the
+arguments of a later call (TA404, TA411), and what native programs, which stand for many lines, find while they run
+(TA403: a tensor of another dtype or size than an operator before it promised).
 
 | code | class | also a | when |
 |---|---|---|---|

@@ -49,6 +49,37 @@ option on `torchair.CompilerConfig`.
 
 """
 
+_ENVIRONMENT = """## Environment variables
+
+Read when they are needed, most of them at the first compile. One marked † has no effect in this version.
+
+| variable | what it does |
+| --- | --- |
+| `TORCHAIR_CACHE_HOME` | The cache folder, itself: see below. |
+| `CXX` | The C++ compiler (`ccache clang++`); unset: the first of `c++`, `g++`, `clang++` that runs. |
+| `MAX_JOBS` | Compilers that `torchair op build` runs at a time. |
+| `TORCHAIR_PLATFORM_CONFIG` | INI file that says how many cores there are, see {doc}`native-engine`. |
+| `TORCHAIR_SINGLE_LANE` | `1`: plans of several streams run in one thread, in program order. |
+| `TORCHAIR_HUGE_PAGES` | `0`: weights are not put into huge pages, see {doc}`native-engine`. |
+| `TORCH_COMPILE_DEBUG` | `1`: the loggers `torchair` and `npugraph_ex` begin at DEBUG, not at ERROR. |
+| `TNG_LOG_LEVEL` † | Level of the lines below Python: `0` (DEBUG) to `4` (EVENT). |
+| `LOCAL_WORLD_SIZE` † | Processes on this node. |
+| `ENABLE_DYNAMIC_SHAPE_MULTI_STREAM` † | `1`: dynamic graphs use several streams. |
+| `HCCL_OP_EXPANSION_MODE` † | Where collectives run. |
+| `DUMP_GE_GRAPH` † | Dump of the engine's graph: `1`, `2` or `3`. |
+| `BREAK_GRAPH_OP_LIST` † | Python operations that break the graph. |
+
+The cache folder is `~/.cache/torchair` on Linux (in `$XDG_CACHE_HOME`, where that is set), `~/Library/Caches/torchair`
+on macOS, and `torchair-<user number>` in the folder for temporary files where that cannot be written into. No other
+user may write into it. It may be deleted while nothing runs, and is filled again.
+
+| folder | what is in it |
+| --- | --- |
+| `libraries/<name>-<key>` | Compiled libraries: the runtime, native functions (`kernels_*`), parts of projects. |
+| `native` | The C++ sources of native functions, `kernels_*.cpp`. |
+| `projects` | Locks of operator projects. |
+"""
+
 _MODES = {frozenset({"ge"}): "GE", frozenset({"capture"}): "capture", frozenset({"ge", "capture"}): "both"}
 
 
@@ -58,7 +89,7 @@ def page() -> str:
     with mock.patch.object(EngineName, "choices", lambda rule: [*rule.BUILT_IN]):
         groups = [section for group in _groups(CompilerConfig()) for section in _section(group)]
         capture = _table(("option", "allowed", "default", "what it does", "on `CompilerConfig`"), _capture_rows())
-    return _HEAD + "".join(groups) + _CAPTURE + capture
+    return _HEAD + "".join(groups) + _CAPTURE + capture + "\n" + _ENVIRONMENT
 
 
 def _groups(group: OptionGroup) -> Iterator[OptionGroup]:

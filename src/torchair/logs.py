@@ -10,6 +10,7 @@ import logging
 import os
 import sys
 import threading
+import warnings
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
@@ -23,6 +24,7 @@ __all__ = [
     "get_logger",
     "logger",
     "npugraph_ex_logger",
+    "warn_once",
 ]
 
 #: Between WARNING and ERROR: one line per call of a compiled graph; with it on, errors are shown too.
@@ -136,6 +138,17 @@ def get_logger(name: str, level: int | None = None) -> TorchAirLogger:
             result.setLevel(default if level is None else level)
     return result
 
+
+def warn_once(text: str) -> None:
+    """A ``UserWarning`` the first time that this text is said: for what users must know at any level of the log."""
+    with _said_lock:
+        if text in _warned:
+            return
+        _warned.add(text)
+    warnings.warn(text, UserWarning, stacklevel=3)
+
+
+_warned: set[str] = set()
 
 logger = get_logger("torchair")
 npugraph_ex_logger = get_logger("npugraph_ex")

@@ -180,7 +180,8 @@ class PoolRecord:
         captures = f"{self.captures} capture{'' if self.captures == 1 else 's'}"
         arenas = f"{self.arenas} arena{'' if self.arenas == 1 else 's'}"
         need = f"{self.apart_nbytes} bytes apart, {self.largest_nbytes} shared"
-        return f"{captures} take {need}; the peak of the pool is {self.nbytes} in {arenas}"
+        take = "takes" if self.captures == 1 else "take"
+        return f"{captures} {take} {need}; the peak of the pool is {self.nbytes} in {arenas}"
 
 
 @dataclass(frozen=True, slots=True)

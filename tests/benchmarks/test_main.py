@@ -13,6 +13,7 @@ from benchmarks import variants
 from benchmarks.__main__ import main
 from benchmarks.harness import Variant
 from benchmarks.machine import describe
+from benchmarks.variants import VARIANTS
 
 
 def test_run_writes_what_it_prints(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -47,6 +48,9 @@ def test_list(capsys: pytest.CaptureFixture[str]) -> None:
     printed = capsys.readouterr().out
     for name in ("mlp16", "capture_scaling", "npugraph_ex", "(cpu, cuda)"):
         assert name in printed
+    for name, variant in VARIANTS.items():
+        assert f"  {name}  " in printed
+        assert f" {variant.what}" in printed
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
 import pytest
 from scripts.option_page import PAGE, page
 
-from torchair.config import CompilerConfig, NpuGraphExConfig
+from torchair.config import CompilerConfig, Environment, NpuGraphExConfig
 from torchair.config.rules import EngineName
 
 
@@ -29,6 +32,19 @@ def test_rows_have_as_many_cells_as_the_head() -> None:
             continue
         width = width or line.count("|")
         assert line.count("|") == width, line
+
+
+def test_every_environment_variable_has_a_row() -> None:
+    read = set[str]()
+
+    class Recorder(dict[str, str]):
+        def get(self, name: str, default: Any = None) -> Any:
+            read.add(name)
+            return default
+
+    Environment.read(Recorder())
+    rows = re.findall(r"^\| `([A-Z_]+)`", page(), re.MULTILINE)
+    assert sorted(rows) == sorted(read)
 
 
 def test_installed_engines_do_not_change_the_page(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -79,6 +79,24 @@ def test_explain_shows_programs_and_calls() -> None:
     assert "calls aten.mm.default: its left operand has 40 rows" in str(explanation)
 
 
+def test_explain_names_what_opaque_operators_stand_for() -> None:
+    compiled = torch.compile(lambda x: x.bernoulli(0.5) + 1, backend=backend("native"), fullgraph=True)
+    compiled(torch.ones(3))
+    (code,) = torchair.explain(compiled).native
+    assert code.left == (("aten.bernoulli.p", "there is no code for it"),)
+
+
+def test_explain_says_that_packed_products_were_asked_for() -> None:
+    model = torch.nn.Linear(64, 64)
+    torchair.use_internal_format_weight(model)
+    compiled = torch.compile(model, backend=backend("native"), fullgraph=True)
+    with torch.no_grad():
+        compiled(torch.ones(16, 64))
+    (code,) = torchair.explain(compiled).native
+    reason = "it is the packed product that use_internal_format_weight asks for"
+    assert code.left == (("air.packed_linear.default", reason),)
+
+
 def test_explain_of_other_engines_has_no_native_code() -> None:
     compiled = torch.compile(lambda x: x + 1, backend=backend("reference"))
     compiled(torch.ones(2))

@@ -15,8 +15,8 @@ from torchair.engines import traced as traced_module
 from torchair.engines.fx_trace import TracedGraph, trace_graph
 from torchair.engines.inductor import InductorExecutable
 from torchair.engines.repeats import Repeats
-from torchair.frontend.source_lines import SOURCE
 from torchair.ir import Graph
+from torchair.source_lines import SOURCE
 from torchair.streams import SCOPE
 
 __all__ = ["Count", "assert_same", "traced_twice"]

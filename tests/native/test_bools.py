@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -22,7 +24,7 @@ pytestmark = pytest.mark.usefixtures("support")
 @pytest.mark.parametrize("dtype", [torch.int8, torch.int32, torch.int64])
 @pytest.mark.parametrize("mode", ["torchair", "npugraph_ex"])
 def test_bools_beside_integers(function, dtype, mode) -> None:
-    options = {"static_kernel_compile": True} if mode == "npugraph_ex" else None
+    options: Any = {"static_kernel_compile": True} if mode == "npugraph_ex" else None
     x = torch.arange(-2, 3, dtype=dtype)
     got, want = torch.compile(function, backend=mode, options=options)(x), function(x)
     assert got.dtype == want.dtype

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 import torch
@@ -27,7 +28,7 @@ def _look_up(table: Tensor, position: Tensor, x: Tensor) -> Tensor:
     ("function", "line"), [(_append, "cache.index_copy_(1, position, y)"), (_look_up, "torch.nn.functional.embedding")]
 )
 def test_the_users_line_is_named(function, line, mode) -> None:
-    options = {"static_kernel_compile": True} if mode == "npugraph_ex" else None
+    options: Any = {"static_kernel_compile": True} if mode == "npugraph_ex" else None
     compiled = torch.compile(function, backend=mode, options=options)
     table, x = torch.zeros(2, 4, 3), torch.randn(2, 1, 3)
     torch.testing.assert_close(compiled(table, torch.tensor([3]), x), function(table.clone(), torch.tensor([3]), x))

@@ -20,7 +20,7 @@ MODES = ["torchair", "npugraph_ex"]
 def _compiled(function: Callable[..., object], mode: str) -> Callable[..., Tensor]:
     options: Any = {"static_kernel_compile": True} if mode == MODES[1] else None
     compiled: Any = torch.compile(function, backend=mode, options=options)
-    return compiled  # type: ignore[no-any-return]
+    return compiled
 
 
 def _add(b: Tensor, x: Tensor) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -221,3 +222,13 @@ def test_default_passes_have_names_and_summaries() -> None:
     assert set(VIEW_PASSES) < set(names)
     assert all(p.summary().endswith(".") for p in passes)
     assert Rename.summary() == "``Neg`` becomes ``Abs``."
+
+
+def test_records_are_readable() -> None:
+    graph = from_text(TEXT)
+    records = PassRunner([Rename(), EliminateDeadNodes(), Rename()], disabled_passes=["rename"]).run(graph)
+    assert str(records[0]) == "rename: left out (disabled)"
+    (record,) = PassRunner([EliminateDeadNodes()]).run(from_text(TEXT))
+    assert re.fullmatch(r"eliminate-dead-nodes: 2 -> 1 nodes, \d+\.\d\d ms", str(record))
+    (record,) = PassRunner([EliminateDeadNodes()]).run(graph)
+    assert re.fullmatch(r"eliminate-dead-nodes: no change, \d+\.\d\d ms", str(record))

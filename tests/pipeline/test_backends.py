@@ -277,7 +277,10 @@ def test_weights_replaced_and_updated_in_place_are_seen() -> None:
 def test_frozen_parameters_are_a_promise() -> None:
     config = torchair.CompilerConfig()
     config.experimental_config.frozen_parameter = True
-    with pytest.warns(UserWarning, match="promises that parameters keep their addresses"):
+    with pytest.warns(UserWarning, match="promises that parameters keep their addresses. What depends .* and again"):
+        torchair.get_npu_backend(compiler_config=config)
+    config.mode = "npugraph_ex"
+    with pytest.warns(UserWarning, match="promises that parameters keep their addresses. A device graph, or"):
         torchair.get_npu_backend(compiler_config=config)
 
 

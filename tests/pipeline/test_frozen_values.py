@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import logging
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -90,6 +91,23 @@ def test_each_change_is_one_computation(change: Callable[[_Model], None]) -> Non
             torch.testing.assert_close(compiled(x), model(x))
         counts = [graph.frozen.computed for graph in backend.graphs]
         assert sum(counts) == 2
+
+
+def test_a_change_is_logged_once(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torchair.logger, "propagate", True)
+    model, x = _Model(), torch.randn(3, 4)
+    with torch.no_grad(), caplog.at_level(logging.WARNING, logger="torchair"):
+        compiled, _ = _compiled(model, "reference")
+        compiled(x)
+        assert not [m for m in caplog.messages if "parameter" in m]
+        for _ in range(3):
+            model.scale.mul_(2)
+            compiled(x)
+    (record,) = {id(r): r for r in caplog.records if "parameter" in r.getMessage()}.values()
+    assert record.getMessage().partition(": ")[2] == (
+        "a frozen or packed parameter was replaced or updated, so that what is made of it is made again; leave "
+        "frozen_parameter (or use_internal_format_weight) out where that happens often"
+    )
 
 
 def test_an_address_that_comes_back_is_no_old_parameter() -> None:

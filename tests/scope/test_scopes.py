@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -202,6 +203,33 @@ def test_wrong_arguments_in_a_compiled_function() -> None:
 
     with pytest.raises(Exception, match="op_never_timeout takes enable as bool"):
         torch.compile(program, backend=reference_backend(), fullgraph=True)(torch.ones(3))
+
+
+def _wrong_option(x: Tensor) -> Tensor:
+    with scope.super_kernel("outer"):
+        y = x.sin()
+        with scope.super_kernel("a", "foo=1"):
+            return y.cos()
+
+
+_WRONG_OPTION = (
+    "An option of a super kernel is not valid [TA210]\n  why:\n    super_kernel was given 'foo=1' in 'foo=1'; foo"
+)
+
+
+def test_a_wrong_value_in_a_compiled_function_is_eager_s_error() -> None:
+    with pytest.raises(ValueError, match="is not valid") as caught:
+        torch.compile(_wrong_option, backend=reference_backend())(torch.ones(3))
+    assert isinstance(caught.value, ArgumentError)
+    assert str(caught.value).startswith(_WRONG_OPTION)
+
+
+def test_a_wrong_value_in_a_full_graph_is_readable() -> None:
+    with pytest.raises(torch._dynamo.exc.TorchDynamoException) as caught:
+        torch.compile(_wrong_option, backend=reference_backend(), fullgraph=True)(torch.ones(3))
+    text = re.sub(r"^ +", "", str(caught.value), flags=re.MULTILINE)
+    assert re.sub(r"^ +", "", _WRONG_OPTION, flags=re.MULTILINE) in text
+    assert "in _wrong_option" in text
 
 
 # --- npu_wait_tensor ---

@@ -28,6 +28,8 @@ from torchair._torch_compat.calls import (
 )
 from torchair._torch_compat.devices import device_is_available, end_failed_capture, private_device_name
 from torchair._torch_compat.dynamo import (
+    GRAPH_BREAK_TAKES_TEXT,
+    break_graph,
     compile_count,
     compiled_backend,
     compiled_codes,
@@ -141,6 +143,7 @@ from torchair._torch_compat.tracing import functional_trace, graph_module, trace
 from torchair._torch_compat.types import HigherOrderOperator, OpOverload, OpOverloadPacket
 
 __all__ = [
+    "GRAPH_BREAK_TAKES_TEXT",
     "FakeFactory",
     "FakeType",
     "HigherOrderOperator",
@@ -153,6 +156,7 @@ __all__ = [
     "as_traced",
     "behind",
     "below_autograd",
+    "break_graph",
     "called_operators",
     "can_auto_functionalize",
     "changes_metadata",

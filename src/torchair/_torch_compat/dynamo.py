@@ -15,6 +15,8 @@ import torch
 from torch import fx
 
 __all__ = [
+    "GRAPH_BREAK_TAKES_TEXT",
+    "break_graph",
     "compile_count",
     "compiled_backend",
     "compiled_codes",
@@ -34,14 +36,28 @@ __all__ = [
 
 
 def dynamo_traces_guard_scalar() -> bool:
-    """Whether a traced function may ask for the value of a symbolic number; 2.6 breaks the graph there.
+    """Whether a traced function may ask for the value of a symbolic number; 2.6 breaks the graph there."""
+    return "guard_scalar" in _text_of_dynamo("variables", "torch.py")
 
-    Looked up in the text of Dynamo, since importing it takes a second.
-    """
+
+def _text_of_dynamo(*file: str) -> str:
+    """The text of a file of Dynamo, since importing it takes a second."""
     spec = importlib.util.find_spec("torch._dynamo")
     folders = list(spec.submodule_search_locations or ()) if spec is not None else []
-    path = Path(folders[0], "variables", "torch.py") if folders else None
-    return path is not None and path.exists() and "guard_scalar" in path.read_text(encoding="utf-8")
+    path = Path(folders[0], *file) if folders else None
+    return path.read_text(encoding="utf-8") if path is not None and path.exists() else ""
+
+
+#: Whether a traced function can say why it breaks the graph, with :func:`break_graph`.
+GRAPH_BREAK_TAKES_TEXT = "def graph_break(msg" in _text_of_dynamo("decorators.py")
+
+
+def break_graph(text: str) -> None:
+    """Let what follows run eagerly; with ``fullgraph=True`` Dynamo raises its ``Unsupported``, with this text.
+
+    For functions that Dynamo traces.
+    """
+    torch._dynamo.graph_break(msg=text)
 
 
 def dynamo_source_name(placeholder: fx.Node) -> str:

@@ -33,7 +33,7 @@ from torchair.capture.device_memory import (
 from torchair.capture.device_streams import DeviceStreams
 from torchair.capture.values import reach
 from torchair.errors import CaptureError, ExecutionError
-from torchair.frontend.source_lines import source_line
+from torchair.source_lines import source_line
 
 __all__ = ["DeviceCapture", "has_device_graphs"]
 

@@ -17,7 +17,7 @@ from torchair import _torch_compat
 from torchair._torch_compat import HigherOrderOperator, OpOverload
 from torchair.capture.values import aliases_arguments, call_arguments, tensor_leaves, written_arguments
 from torchair.errors import Rejection
-from torchair.frontend.source_lines import source_line
+from torchair.source_lines import source_line
 from torchair.torchops.library import NAMESPACE
 
 __all__ = ["device_of", "refusals", "written_inputs"]

@@ -28,13 +28,13 @@ from torchair.config import Options
 from torchair.errors import CaptureError
 from torchair.frontend import FxPassRecord
 from torchair.frontend.reinplace import ReinplaceRecord
-from torchair.frontend.source_lines import source_line
 from torchair.logs import npugraph_ex_logger as logger
 from torchair.native import PartitionRecord
 from torchair.report import CaptureRecord, Fallback, Recapture
 from torchair.runtime.huge_pages import ask_for_huge_pages
 from torchair.runtime.instance import Arena, Entry, Instance, new_arena, new_entry
 from torchair.runtime.plan import Plan
+from torchair.source_lines import source_line
 
 __all__ = ["Capture", "CapturedGraph", "Key", "StaticCapture", "Timing"]
 

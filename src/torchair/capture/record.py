@@ -34,12 +34,12 @@ from torchair.capture.values import (
     tensor_leaves,
     written_arguments,
 )
-from torchair.frontend.source_lines import source_line
 from torchair.native import NativeProgram, bound_launch
 from torchair.native.scopes import mark_of
 from torchair.runtime.memory import Lifetime, plan_offsets, plan_offsets_of_lanes
 from torchair.runtime.order import order_problems
 from torchair.runtime.plan import Buffer, Call, Callback, Item, Launch, Native, Plan, Slot, Step, slots_in
+from torchair.source_lines import source_line
 from torchair.streams import is_record, is_wait
 
 __all__ = ["Recorder", "record"]

@@ -27,7 +27,6 @@ from torchair.convert.results import check_results, flatten, tensor_specs
 from torchair.convert.symbols import KnownSymbols
 from torchair.convert.unsupported import UNSUPPORTED
 from torchair.errors import Rejection, TorchAirError
-from torchair.frontend.source_lines import source_line
 from torchair.ir import Graph, Origin, OutputSpec, Value
 from torchair.logs import logger
 from torchair.opset.builder import GraphBuilder, building
@@ -36,6 +35,7 @@ from torchair.opset.operator import operators
 from torchair.opset.prototype import Prototype
 from torchair.opset.torch_types import dim_of, host_type, tensor_type
 from torchair.report import ConversionReport, Refused
+from torchair.source_lines import source_line
 
 __all__ = ["Converted", "Driver", "convert_graph"]
 

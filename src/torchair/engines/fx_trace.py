@@ -28,12 +28,12 @@ from torchair.engines.runtime_values import (
     wanted_output,
 )
 from torchair.errors import EngineCompileError, TorchAirError, UnsupportedGraphError
-from torchair.frontend.source_lines import SOURCE
 from torchair.ir import Graph, Node, OutputSpec, TensorType, Value
 from torchair.ir.symbols import evaluate
 from torchair.native.scopes import SCOPE_KEYS, mark
 from torchair.opset.kernels import Evaluator, kernels, node_evaluator
 from torchair.opset.torch_types import torch_dtype
+from torchair.source_lines import SOURCE
 from torchair.streams import set_stream
 from torchair.torchops.streams import record, wait
 

@@ -25,13 +25,14 @@ from torchair.ir.symbols import evaluate_all
 from torchair.opset.kernels import Evaluator, kernels, node_evaluator
 from torchair.opset.torch_types import torch_dtype
 
-__all__ = ["OpaqueOp", "opaque_op"]
+__all__ = ["OpaqueOp", "opaque_op", "stands_for"]
 
 NAMESPACE = "torchair_ir"
 
 _lock = threading.Lock()
 _made: dict[tuple[str, int], tuple[OpOverload, Any]] = {}
 _libraries: list[Any] = []
+_stands_for: dict[str, str] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +100,11 @@ class OpaqueOp:
         return [flat[written[i]] if i in written else next(results) for i in range(len(self.node.outputs))]
 
 
+def stands_for(operator: str) -> str:
+    """What users know an operator by (``str(overload)``): one of ours by the node's operator, others by their name."""
+    return _stands_for.get(operator, operator)
+
+
 def opaque_op(node: Node) -> OpaqueOp:
     """The operator that stands for a node; registered when it is first needed.
 
@@ -161,6 +167,7 @@ def _register(
     torch.library.register_fake(f"{NAMESPACE}::{name}", run.fake, lib=library)
     _libraries.append(library)
     overload: OpOverload = getattr(getattr(torch.ops, NAMESPACE), name).default
+    _stands_for[str(overload)] = node.op if node.call is None else node.call.target.replace("::", ".")
     return overload
 
 

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import functools
-import shutil
 from collections.abc import Callable, Sequence
 from importlib.metadata import entry_points
 from typing import Any
 
 import torch
 
-from torchair.config import Options
+from torchair.build import find_compiler
+from torchair.config import Environment, Options
 from torchair.engines.base import Engine, Executable
-from torchair.errors import EngineError, UnsupportedGraphError
+from torchair.errors import EngineError, Rejection, UnsupportedGraphError
 from torchair.ir import Graph
-from torchair.logs import logger
+from torchair.logs import logger, warn_once
+from torchair.native.support import load_support
 
 __all__ = ["compile_on", "engine_names", "select_engine"]
 
@@ -52,7 +52,7 @@ def engine_names() -> tuple[str, ...]:
 def select_engine(name: str, device: str = "cpu") -> Engine:
     """The engine of that name.
 
-    ``"auto"`` is native on CPUs and inductor on other devices where a C++ compiler exists, else reference with one
+    ``"auto"`` is native on CPUs and inductor on other devices where C++ can be compiled, else reference with one
     warning.
 
     Args:
@@ -63,7 +63,13 @@ def select_engine(name: str, device: str = "cpu") -> Engine:
         EngineError: There is no such engine, or it cannot run here.
     """
     if name == "auto":
-        name = "reference" if not _has_compiler() else "native" if device == "cpu" else "inductor"
+        missing = _missing_compiler(device)
+        if missing is not None:
+            warn_once(
+                f"Graphs run on the reference engine, which is slow: {missing.reason}.\n{missing.fix}\n"
+                'config.engine = "reference" says that this is wanted.'
+            )
+        name = "reference" if missing is not None else "native" if device == "cpu" else "inductor"
     if name in _BUILTIN:
         return _BUILTIN[name]()
     for entry in entry_points(group="torchair.engines"):
@@ -92,7 +98,7 @@ def compile_on(
 
     Args:
         inputs: As :meth:`torchair.engines.base.Engine.compile` takes them.
-        on_fallback: Told why another engine runs the graph.
+        on_fallback: Told why another engine runs the graph, or why the native engine compiles nothing of it.
 
     Returns:
         The executable, and the name of the engine that made it.
@@ -101,7 +107,10 @@ def compile_on(
         EngineError: There is no such engine, or it cannot run here.
         UnsupportedGraphError: The engine was chosen by name and cannot run the graph.
     """
-    engine = select_engine(name, _device(graph, inputs))
+    device = _device(graph, inputs)
+    engine = select_engine(name, device)
+    if name in ("auto", "native") and (missing := _missing_compiler(device)) is not None:
+        _say_missing(name, missing, on_fallback)
     try:
         executable = engine.compile(graph, options, inputs)
         _log_without_effect(graph, options, engine.name)
@@ -141,12 +150,19 @@ def _device(graph: Graph, inputs: Sequence[Any]) -> str:
     return min(devices - {"cpu"}, default="cpu")
 
 
-@functools.cache
-def _has_compiler() -> bool:
-    if any(shutil.which(compiler) for compiler in ("c++", "g++", "clang++")):
-        return True
-    logger.warning_once(
-        "No C++ compiler was found, so graphs run on the reference engine, which is slow. Install g++ or clang++, "
-        'or choose config.engine = "reference" to say that this is wanted.'
+def _missing_compiler(device: str) -> Rejection | None:
+    """Why no C++ can be compiled for graphs on such a device."""
+    # What native code needs is more than a compiler: its library has to be built, or to be in the cache.
+    found = load_support() if device == "cpu" else find_compiler(Environment.read().cxx)
+    return found if isinstance(found, Rejection) else None
+
+
+def _say_missing(name: str, missing: Rejection, on_fallback: Callable[[str], None]) -> None:
+    """Say what becomes of a graph without a compiler."""
+    if name == "auto":
+        on_fallback(f"it runs on the reference engine: {missing.reason}")
+        return
+    on_fallback(f"none of its operators became native code: {missing.reason}")
+    warn_once(
+        f'config.engine = "native" runs graphs as calls of PyTorch\'s operators: {missing.reason}.\n{missing.fix}'
     )
-    return False

@@ -17,7 +17,7 @@ from torch.fx import traceback
 from torchair import _torch_compat
 from torchair._torch_compat import OpOverload, OpOverloadPacket
 from torchair.errors import MissingFakeKernelError, MutationError, TorchAirError
-from torchair.frontend.source_lines import source_line
+from torchair.source_lines import source_line
 
 __all__ = ["functional_graph"]
 

@@ -13,8 +13,8 @@ from torch import fx
 
 from torchair.errors import PassError, ReplacementError
 from torchair.frontend.fake_values import NodeError, OldValues
-from torchair.frontend.source_lines import source_line
 from torchair.logs import logger
+from torchair.source_lines import source_line
 
 __all__ = ["FxPass", "FxPassRecord", "FxPassRunner"]
 

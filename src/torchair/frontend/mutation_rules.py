@@ -17,7 +17,7 @@ from torch import fx
 from torchair import _torch_compat
 from torchair._torch_compat import OpOverload, OpOverloadPacket
 from torchair.errors import MutationError
-from torchair.frontend.source_lines import source_line
+from torchair.source_lines import source_line
 
 __all__ = ["name_expanded_inputs", "refuse_unsupported_mutations", "schema_problem"]
 

@@ -19,9 +19,9 @@ from torch import fx
 import torchair.torchops.streams  # noqa: F401  # defines the operators
 from torchair import _torch_compat
 from torchair.errors import CaptureError, ScopeError
-from torchair.frontend.source_lines import source_line
 from torchair.frontend.stream_scopes import DEFAULT_STREAM
 from torchair.logs import npugraph_ex_logger as logger
+from torchair.source_lines import source_line
 
 __all__ = ["rewrite_native_streams"]
 

@@ -31,7 +31,7 @@ from torchair.frontend.new_nodes import inherit
 from torchair.frontend.reinplace_memory import Memory, Write, fake, known_equal, same_elements, storage_of
 from torchair.frontend.reinplace_operators import copies_much, in_place_overload, scattered_view
 from torchair.frontend.reinplace_wrapped import Emitter, Wrapper
-from torchair.frontend.source_lines import source_line
+from torchair.source_lines import source_line
 
 __all__ = ["KeptCopy", "ReinplaceRecord", "reinplace"]
 

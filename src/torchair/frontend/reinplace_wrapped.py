@@ -18,7 +18,7 @@ from torchair import _torch_compat
 from torchair._torch_compat import OpOverload
 from torchair.errors import MutationError
 from torchair.frontend.reinplace_memory import Memory, fake, is_dense, known_equal, same_type, storage_of
-from torchair.frontend.source_lines import source_line
+from torchair.source_lines import source_line
 
 __all__ = ["Base", "Emitter", "Wrapper"]
 

@@ -11,7 +11,7 @@ from torch import fx
 from torchair._torch_compat import OpOverload
 from torchair.config import core_limit
 from torchair.errors import ArgumentError, ScopeError
-from torchair.frontend.source_lines import source_line
+from torchair.source_lines import source_line
 
 __all__ = ["ENTER", "EXIT", "check_limit", "check_scopes", "stream_labels"]
 

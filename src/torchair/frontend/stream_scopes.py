@@ -18,8 +18,8 @@ from torchair import _torch_compat
 from torchair._torch_compat import OpOverload
 from torchair.errors import ArgumentError
 from torchair.frontend.scope_pairs import ENTER, EXIT, check_limit
-from torchair.frontend.source_lines import source_line
 from torchair.logs import get_logger
+from torchair.source_lines import source_line
 from torchair.streams import DEFAULT, is_record, set_stream, stream_of
 from torchair.torchops.streams import (
     check_tag,

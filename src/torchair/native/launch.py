@@ -52,4 +52,5 @@ def bound_launch(
         sizes=tuple(bound.sizes),
         pointers=tuple(pointer(kind, number) for kind, number in bound.pointers),
         runner=support.run_paced_program_address,
+        workers=program.workers,
     )

@@ -87,15 +87,19 @@ def _source(bodies: Sequence[str], comments: dict[str, tuple[str, ...]]) -> _Sou
     return _Source(tuple(bodies), f"{includes}\n{text}")
 
 
+def _without_comments(text: str) -> str:
+    return "\n".join(line for line in text.splitlines() if not line.startswith("//"))
+
+
 def _build(source: _Source, support: Support) -> Path:
     # What the comments say is not part of what is compiled.
-    code = "\n".join(line for line in source.text.splitlines() if not line.startswith("//"))
+    code = _without_comments(source.text)
     digest = hashlib.sha256("\0".join((code, *support.flags, *support.facts)).encode()).hexdigest()[:24]
     home = Environment.read().cache_home
     path = cache_root(home) / "native" / f"kernels_{digest}.cpp"
     path.parent.mkdir(mode=0o700, exist_ok=True)
     # A machine that went down may have left half of it.
-    if not path.exists() or path.read_bytes() != source.text.encode():
+    if not path.exists() or _without_comments(path.read_text(encoding="utf-8", errors="replace")) != code:
         scratch = path.with_suffix(f".{threading.get_ident()}")
         scratch.write_text(source.text, encoding="utf-8")
         scratch.replace(path)

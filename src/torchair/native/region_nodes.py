@@ -12,7 +12,6 @@ import torch
 from torch import fx
 
 from torchair._torch_compat import OpOverload
-from torchair.frontend.source_lines import source_line
 from torchair.native.emit import emit
 from torchair.native.expressions import Buffer
 from torchair.native.lower import lowering_of
@@ -23,6 +22,7 @@ from torchair.native.region import LoopValue, Region, Unsupported, sympy_shape
 from torchair.native.schedule import Group, schedule
 from torchair.native.scopes import limit_workers
 from torchair.native.super_kernels import super_kernel, why_apart
+from torchair.source_lines import source_line
 from torchair.streams import set_stream
 
 if TYPE_CHECKING:

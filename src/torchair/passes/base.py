@@ -94,6 +94,12 @@ class PassRecord:
     changed: bool
     skipped: str = ""
 
+    def __str__(self) -> str:
+        if self.skipped:
+            return f"{self.name}: left out ({self.skipped})"
+        nodes = f"{self.nodes_before} -> {self.nodes_after} nodes" if self.changed else "no change"
+        return f"{self.name}: {nodes}, {1e3 * self.seconds:.2f} ms"
+
 
 #: Called after each pass that changed the graph, with its text before and after.
 PassObserver = Callable[[PassRecord, str, str], None]

@@ -165,18 +165,27 @@ def get_capture_backend(
     return _new_backend(_checked(compiler_config, NpuGraphExConfig), custom_decompositions)
 
 
+#: What becomes of parameters that change although they are frozen, in each mode.
+_PROMISE_IN_GE = (
+    "What depends on them alone is computed once, and again after one was replaced or updated in place; writes "
+    "through parameter.data and NumPy are not noticed."
+)
+_PROMISE_IN_CAPTURES = (
+    "A device graph, or device_semantics, reads the old memory of one that was moved or replaced; other captures on a "
+    "CPU read parameters where they are."
+)
+
+
 def _new_backend(config: Config, custom_decompositions: Mapping[Any, Callable[..., Any]] | None) -> Backend:
     if isinstance(config, CompilerConfig):
         warn_inapplicable(config, stacklevel=3)
         frozen, name = config.experimental_config.frozen_parameter, "config.experimental_config.frozen_parameter"
+        captures = config.captures
     else:
-        frozen, name = config.frozen_parameter, "frozen_parameter"
+        frozen, name, captures = config.frozen_parameter, "frozen_parameter", True
     if frozen:
-        warnings.warn(
-            f"{name} = True promises that parameters keep their addresses; "
-            "do not move or replace them while the compiled model is in use.",
-            stacklevel=3,
-        )
+        broken = _PROMISE_IN_CAPTURES if captures else _PROMISE_IN_GE
+        warnings.warn(f"{name} = True promises that parameters keep their addresses. {broken}", stacklevel=3)
     return Backend(_backend, compiler_config=config, custom_decompositions=dict(custom_decompositions or {}))
 
 

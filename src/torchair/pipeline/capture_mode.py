@@ -15,13 +15,15 @@ from torchair.capture.device_life_cycle import CapturedDeviceGraph, device_with_
 from torchair.capture.device_semantics import DeviceSemanticsGraph
 from torchair.capture.life_cycle import CapturedGraph
 from torchair.config import Options
+from torchair.errors import Rejection
 from torchair.frontend import FxPassRecord, OptimizedFx, optimize_fx, run_capture_passes
 from torchair.frontend.dead_nodes import drop_dead_nodes
 from torchair.frontend.reinplace import ReinplaceRecord, reinplace
 from torchair.frontend.stream_scopes import resolve_streams
-from torchair.logs import npugraph_ex_logger as logger
+from torchair.logs import npugraph_ex_logger as logger, warn_once
 from torchair.native import PartitionRecord, fuses_with_copy, replace_regions
 from torchair.native.scopes import mark
+from torchair.native.support import load_support
 from torchair.pipeline.collector import collections_put_off
 from torchair.runtime.plan import Plan
 from torchair.trace.plan_check import check_captured
@@ -69,6 +71,8 @@ def capture_graph(
     logger.debug("graph_%d is captured as %s", number, gm.graph)
     native = None
     if native_code:
+        if isinstance(missing := load_support(), Rejection):
+            warn_once(f"{options.capture.native_code} has no effect: {missing.reason}.\n{missing.fix}")
         gm, native = replace_regions(gm)
     build: Callable[..., CapturedGraph] = DeviceSemanticsGraph if options.device_semantics else CapturedGraph
     if on_device is not None:

@@ -14,8 +14,10 @@ from torchair import _torch_compat
 from torchair.capture.life_cycle import CapturedGraph
 from torchair.capture.pools import Pool
 from torchair.engines.native import NativeExecutable
-from torchair.errors import ArgumentTypeError
+from torchair.engines.opaque_ops import stands_for
+from torchair.errors import ArgumentTypeError, Rejection
 from torchair.native import PartitionRecord
+from torchair.native.support import load_support
 from torchair.pipeline.ge_mode import CompiledGraph
 from torchair.pipeline.origin import Origin
 from torchair.report import CaptureRecord, Fallback, GraphRecord, NativeCode, PoolRecord, Recapture, Recompile, Refused
@@ -264,6 +266,9 @@ def _fallbacks(graph: AnyGraph) -> Iterator[Fallback]:
     captured = _captured(graph)
     if captured is not None and captured is not graph:
         yield from (dataclasses.replace(f, graph=_name(graph)) for f in captured.fallbacks)
+    if isinstance(graph, CapturedGraph) and graph.native is not None and isinstance(found := load_support(), Rejection):
+        option = graph.options.capture.native_code
+        yield Fallback(graph.name, f"none of its operators became native code ({option}): {found.reason}")
 
 
 def _pool_record(pool: Pool, graphs: Iterable[CapturedGraph]) -> PoolRecord:
@@ -281,7 +286,12 @@ def _programs(graph: AnyGraph) -> PartitionRecord | None:
 
 def _native_code(name: str, record: PartitionRecord) -> NativeCode:
     functions = sum(len(program.kernels) for program in record.programs)
-    return NativeCode(name, len(record.programs), functions, tuple(record.left.items()), tuple(record.super_kernels))
+    left = tuple((stands_for(operator), _ASKED_FOR.get(operator, reason)) for operator, reason in record.left.items())
+    return NativeCode(name, len(record.programs), functions, left, tuple(record.super_kernels))
+
+
+#: Calls that native code leaves alone on purpose, since the user asked for them.
+_ASKED_FOR = {"air.packed_linear.default": "it is the packed product that use_internal_format_weight asks for"}
 
 
 def _recompiles(found: Iterable[tuple[AnyGraph, Origin]]) -> list[Recompile]:

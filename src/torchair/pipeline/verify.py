@@ -22,11 +22,11 @@ from torchair._torch_compat import OpOverload
 from torchair.capture.device_limits import written_inputs
 from torchair.capture.life_cycle import CapturedGraph
 from torchair.errors import VerificationError
-from torchair.frontend.source_lines import source_line
 from torchair.pipeline.argument_copies import ArgumentCopies, unseen_sharing
 from torchair.pipeline.ge_mode import CompiledGraph
 from torchair.runtime.instance import Instance, new_arena
 from torchair.runtime.plan import Call, Callback, Item, Launch, Plan, Slot, Step
+from torchair.source_lines import source_line
 
 __all__ = ["VerifiedGraph", "captured_steps", "compiled_steps", "has_random"]
 

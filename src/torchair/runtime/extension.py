@@ -13,7 +13,7 @@ from torchair import _torch_compat
 from torchair.build import Compiler, build_library, find_compiler, progress
 from torchair.config import Environment
 from torchair.errors import BuildError, Rejection
-from torchair.logs import get_logger, logger
+from torchair.logs import get_logger, warn_once
 
 __all__ = ["load_extension"]
 
@@ -24,15 +24,13 @@ _loaded: ModuleType | Rejection | None = None
 
 
 def load_extension() -> ModuleType | Rejection:
-    """The C++ runtime; or, said once as a warning, why plans are replayed from Python instead."""
+    """The C++ runtime; or, warned about once, why plans are replayed from Python instead."""
     global _loaded  # noqa: PLW0603  one library for the process
     with _lock:
         if _loaded is None:
             _loaded = _load()
             if isinstance(_loaded, Rejection):
-                logger.warning(
-                    f"captured graphs are replayed from Python, which is slower: {_loaded.reason}\n{_loaded.fix}"
-                )
+                warn_once(f"Captured graphs are replayed from Python, which is slower: {_loaded.reason}\n{_loaded.fix}")
     return _loaded
 
 

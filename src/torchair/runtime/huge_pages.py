@@ -43,8 +43,8 @@ _log = get_logger(__name__)
 def ask_for_huge_pages(tensors: Iterable[torch.Tensor]) -> int:
     """Move the memory of tensors into huge pages, where Linux has some; values and addresses stay as they are.
 
-    Takes about 0.3 s a GB. What cannot be moved (mapped files, memory of other devices) stays where it is, and so do huge
-    pages of which more than an eighth was never touched, since all of it would be there then, and what a forked process
+    Takes about 0.3 s a GB. What cannot be moved (mapped files, memory of other devices) stays where it is. So do huge
+    pages of which more than an eighth was never touched, since all of it would be there then; and what a forked process
     shares with its parent, of which it would get a copy of its own.
 
     Returns:
@@ -136,7 +136,10 @@ def _consecutive(placed: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]
 
 
 def _pages_of(block: int) -> torch.Tensor:
-    """What Linux says of each small page of a block: int64, <Documentation/admin-guide/mm/pagemap.rst>; empty if nothing."""
+    """What Linux says of each small page of a block, int64; empty if it says nothing.
+
+    Source: Documentation/admin-guide/mm/pagemap.rst of Linux.
+    """
     nbytes = 8 * _SMALL_PAGES
     try:
         with _PAGES.open("rb", buffering=0) as file:

@@ -151,6 +151,7 @@ class Native:
         sizes: The table of sizes.
         pointers: The table of pointers.
         runner: Address of the C function that runs it; see ``runtime/native.h``.
+        workers: At most so many threads run it; 0: all that there are.
     """
 
     program: Callable[..., list[Any]]
@@ -166,6 +167,7 @@ class Native:
     sizes: tuple[int, ...]
     pointers: tuple[Pointer, ...]
     runner: int
+    workers: int = 0
 
     @property
     def reads(self) -> Sequence[int]:

@@ -1,7 +1,9 @@
 """Errors about arguments that also reach the user from inside a compiled function.
 
-Dynamo cannot trace the making of our exceptions. It runs operators on fake tensors, though, and shows what they raise:
-so the error is raised by an operator.
+Dynamo cannot trace the making of our exceptions. Where a value is wrong, the graph ends there, and the error is raised
+as in eager mode; with ``fullgraph=True`` Dynamo raises its own error with our text. Where a type is wrong, an operator
+raises the error while Dynamo runs it on fake tensors: it lets a ``TypeError`` through as it is, also with
+``fullgraph=True``, and any other only as its ``repr`` on one line.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from typing import Any, NoReturn
 
 import torch
 
+from torchair._torch_compat import GRAPH_BREAK_TAKES_TEXT, break_graph
 from torchair.errors import ArgumentError, ArgumentTypeError
 from torchair.torchops.library import define
 
@@ -35,6 +38,9 @@ def refuse_value(what: str, why: str, fix: str) -> NoReturn:
 
 def _raise(wrong_type: bool, what: str, why: str, fix: str) -> NoReturn:
     if torch.compiler.is_compiling():
-        _operator(wrong_type, what, why, fix)
+        if wrong_type or not GRAPH_BREAK_TAKES_TEXT:
+            _operator(wrong_type, what, why, fix)
+        else:
+            break_graph(f"{what} [{ArgumentError.code}]\n  why:\n    {why}\n  fix:\n    {fix}")
     _refuse(wrong_type, what, why, fix)
     raise AssertionError("unreachable")

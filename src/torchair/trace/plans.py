@@ -153,8 +153,8 @@ def _blocks(step: Step, kind: _Kind, counts: CoreCounts) -> int:
         return 1
     if step.cores:
         return step.cores
-    if isinstance(step.launch, Native) and step.launch.program.workers:
-        return min(step.launch.program.workers, counts.for_vector)
+    if isinstance(step.launch, Native) and step.launch.workers:
+        return min(step.launch.workers, counts.for_vector)
     return counts.cube if kind.type in ("AI_CORE", "MIX_AIC") else counts.for_vector
 
 

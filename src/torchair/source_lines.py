@@ -15,7 +15,7 @@ SOURCE = "torchair_source"
 
 #: Where PyTorch's files and ours are: a line there (of ``nn.Linear``, of a scope) is not the user's.
 _NOT_USERS = tuple(
-    f'File "{folder}{os.sep}' for folder in (Path(torch.__file__).parent, Path(__file__).resolve().parent.parent)
+    f'File "{folder}{os.sep}' for folder in (Path(torch.__file__).parent, Path(__file__).resolve().parent)
 )
 
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import fx
 
-from torchair.frontend.source_lines import source_line
+from torchair.source_lines import source_line
 
 PYTORCH = Path(torch.__file__).parent / "nn" / "modules" / "linear.py"
 THEIRS = f'  File "{PYTORCH}", line 7, in forward\n    return F.linear(x)\n'
