@@ -31,6 +31,7 @@ from torchair.native.node_kinds import (
     why_unusable,
     writes,
 )
+from torchair.native.plain_views import make_views_plain
 from torchair.native.program import NativeProgram, compile_programs
 from torchair.native.region_nodes import RegionNodes
 from torchair.native.scopes import Mark, launch_limit, least_limit, mark_of
@@ -74,7 +75,8 @@ def replace_regions(
     """Compile what can be compiled.
 
     Args:
-        gm: ATen operators with fake tensors in ``meta["val"]``; it may write its inputs. Not changed.
+        gm: ATen operators with fake tensors in ``meta["val"]``; it may write its inputs. Not changed, but for
+            ``as_strided`` that is ``view``.
         compile: Call the compiler now, and not when a program first runs.
         limit: Cores that programs use at most, outside of scopes that say something else.
 
@@ -89,6 +91,7 @@ def replace_regions(
     record = PartitionRecord()
     if isinstance(load_support(), Rejection):
         return gm, record
+    make_views_plain(gm.graph)
     if any(mark_of(node) or stream_of(node) for node in gm.graph.nodes):
         gm = _with_own_constants(gm)
     refused: dict[fx.Node, str] = {}
