@@ -74,9 +74,9 @@ def test_explain_shows_programs_and_calls() -> None:
     assert code.programs == 1
     assert dict(code.left) == {
         "aten.cumsum.default": "there is no code for it",
-        "aten.mm.default": "its left operand has 40 rows",
+        "aten.mm.default": "its left operand has 40 rows, and code is for up to 8",
     }
-    assert "calls aten.mm.default: its left operand has 40 rows" in str(explanation)
+    assert "calls aten.mm.default: its left operand has 40 rows, and code is for up to 8" in str(explanation)
 
 
 def test_explain_names_what_opaque_operators_stand_for() -> None:

@@ -240,7 +240,7 @@ def test_the_reason_for_each_operator_that_stays_a_call() -> None:
 
     module, record = lowered(function, torch.randn(20, 20), torch.randn(4, dtype=torch.complex64))
     assert record.left == {
-        "aten.mm.default": "its left operand has 20 rows",
+        "aten.mm.default": "its left operand has 20 rows, and code is for up to 8",
         "aten.cumsum.default": "there is no code for it",
         "aten.mul.Tensor": "it has torch.complex64",
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import logging
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -242,16 +243,20 @@ def test_abort_fails() -> None:
     with pytest.raises(torch._dynamo.exc.BackendCompilerFailed) as caught:
         _compiled(_scan("strict-scope-check=abort"))(torch.randn(5, 6))
     assert isinstance(caught.value.inner_exception, RuntimeError)
+    text, _, where = str(caught.value.inner_exception).partition("  where:\n")
     assert (
-        str(caught.value.inner_exception)
+        text
         == """\
 A super kernel is not one launch [TA407]
   why:
     super_kernel_scope 'scan' has strict-scope-check=abort
     aten.cumsum.default: there is no code for it
   fix:
-    Take these operators out of the scope, or leave the option out."""
+    Take these operators out of the scope, or leave the option out.
+"""
     )
+    line = re.escape("in function: return x.cos().cumsum(0).relu()")
+    assert re.fullmatch(rf"    \S*test_native_scopes\.py:\d+, {line}", where)
 
 
 def test_abort_fails_where_nothing_has_code() -> None:

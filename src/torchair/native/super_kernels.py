@@ -14,6 +14,7 @@ from torchair.logs import get_logger
 from torchair.native.scopes import Mark
 from torchair.native.units import Unit
 from torchair.report import SuperKernel
+from torchair.source_lines import source_line
 
 __all__ = ["kernels_to_give_up", "options_of", "super_kernel", "why_apart"]
 
@@ -67,10 +68,13 @@ def kernels_to_give_up(
         level = logging.ERROR if aborts else logging.WARNING
         _log.log(level, "super_kernel_scope %r is not one super kernel: %s", kernel, "; ".join(reasons))
         if aborts:
+            nodes = [unit.after for unit in parts.get(kernel, ())[1:] if unit.after is not None]
+            nodes += [n for n, m in marks.items() if m.kernel == kernel and _is_left(n, refused)]
             raise EngineCompileError(
                 "A super kernel is not one launch",
                 why=[f"super_kernel_scope {kernel!r} has strict-scope-check=abort", *reasons],
                 fix="Take these operators out of the scope, or leave the option out.",
+                where=list(dict.fromkeys(line for line in map(source_line, nodes) if line)),
             )
         found.add(kernel)
     return found

@@ -57,7 +57,7 @@ def _product(region: Region, node: fx.Node, left: Any, right: Any) -> LoopValue:
     a, b = region.value(left), region.value(right)
     rows = a.shape[0]
     if not rows.is_Integer or not 1 <= rows <= MOST_ROWS:
-        raise Unsupported(f"its left operand has {rows} rows")
+        raise Unsupported(f"its left operand has {rows} rows, and code is for up to {MOST_ROWS}")
     if a.dtype not in _FLOATS or a.dtype != b.dtype:
         raise Unsupported(f"it multiplies {a.dtype}")
     one = _operand(region, left, a)
@@ -94,7 +94,7 @@ def _attention(region: Region, node: fx.Node) -> tuple[LoopValue | None, None]:
         raise Unsupported("its logsumexp is used")
     rows = query.shape[2]
     if not rows.is_Integer or not 1 <= rows <= MOST_QUERIES:
-        raise Unsupported(f"it has {rows} queries")
+        raise Unsupported(f"it has {rows} queries, and code is for up to {MOST_QUERIES}")
     if given["dropout_p"] or query.dtype not in _FLOATS or value.shape[3] != query.shape[3]:
         raise Unsupported("it has dropout, a dtype or sizes that are left to the library")
     mask = region.value(given["attn_mask"]) if given["attn_mask"] is not None else None
