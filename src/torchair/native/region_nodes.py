@@ -89,11 +89,17 @@ class RegionNodes:
         lowering = lowering_of(node.target)
         assert lowering is not None
         value = lowering(region, node)
-        if isinstance(value, LoopValue) and (
-            # What is written later, also through views of it.
-            node in written
-            # Sums along a chain of layers: else each layer would add up those of all layers before it.
-            or (len(node.users) > 1 and not value.reads.isdisjoint(region.barriers))
+        # What an operator wrote is in memory: a copy of it would take the later writes.
+        in_memory = isinstance(node.target, OpOverload) and node.target._schema.is_mutable
+        if (
+            isinstance(value, LoopValue)
+            and not in_memory
+            and (
+                # What is written later, also through views of it.
+                node in written
+                # Sums along a chain of layers: else each layer would add up those of all layers before it.
+                or (len(node.users) > 1 and not value.reads.isdisjoint(region.barriers))
+            )
         ):
             value = region.realize(value)
         region.values[node] = value
@@ -124,6 +130,11 @@ class RegionNodes:
         region = self.region
         if node in region.values or node in members or not tensors_of(node.meta.get("val")):
             return
+        if (argument := _argument_written(node)) is not None and self._origin(node) not in self.partition.native:
+            # The same memory under one name: writes to it are seen by what was read through either node.
+            self._prepare(argument, members)
+            region.values[node] = region.value(argument)
+            return
         if node in self.partition.views:
             base: Any = node.args[0]
             try:
@@ -141,6 +152,14 @@ class RegionNodes:
                 return
         if isinstance(node.meta["val"], torch.Tensor):
             region.value(node)
+
+    def _origin(self, node: fx.Node) -> fx.Node:
+        """What made the memory that a node shows."""
+        while True:
+            base: Any = _argument_written(node) or (node.args[0] if node in self.partition.views else None)
+            if not isinstance(base, fx.Node):
+                return node
+            node = base
 
     def _is_inside(self, node: fx.Node) -> bool:
         return self.partition.inside.get(node) == self.level
@@ -232,6 +251,17 @@ class RegionNodes:
         missing = symbols - found.keys()
         assert not missing, f"nothing tells {missing}"
         return [(*found[s], s) for s in sorted(symbols, key=str)]
+
+
+def _argument_written(node: fx.Node) -> fx.Node | None:
+    """The first argument, where an operator writes it and returns it."""
+    if not isinstance(node.target, OpOverload) or not node.target._schema.is_mutable or not node.args:
+        return None
+    schema, first = node.target._schema, node.args[0]
+    given = schema.arguments[0].alias_info
+    made = schema.returns[0].alias_info if len(schema.returns) == 1 else None
+    same = given is not None and made is not None and given.is_write and given.before_set == made.before_set
+    return first if same and isinstance(first, fx.Node) else None
 
 
 def _label(node: fx.Node) -> str:
