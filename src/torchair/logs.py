@@ -139,13 +139,13 @@ def get_logger(name: str, level: int | None = None) -> TorchAirLogger:
     return result
 
 
-def warn_once(text: str) -> None:
+def warn_once(text: str, *, stacklevel: int = 3) -> None:
     """A ``UserWarning`` the first time that this text is said: for what users must know at any level of the log."""
     with _said_lock:
         if text in _warned:
             return
         _warned.add(text)
-    warnings.warn(text, UserWarning, stacklevel=3)
+    warnings.warn(text, UserWarning, stacklevel=stacklevel)
 
 
 _warned: set[str] = set()

@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 
 import torchair
-from torchair.config import Environment, env
+from torchair import logs
+from torchair.config import Environment
 from torchair.logs import EVENT_LEVEL
 
 
 @pytest.fixture(autouse=True)
 def _nothing_warned_yet(monkeypatch):
-    monkeypatch.setattr(env, "_warned", set())
+    monkeypatch.setattr(logs, "_warned", set())
 
 
 def read(**variables: str) -> Environment:

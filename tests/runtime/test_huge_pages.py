@@ -138,7 +138,7 @@ def test_memory_that_cannot_be_moved_stays(tmp_path):
     (tmp_path / "weights").write_bytes(bytes(4 * HUGE_PAGE))
     mapped = torch.from_file(str(tmp_path / "weights"), shared=False, size=HUGE_PAGE, dtype=torch.float32)
     sparse, empty, fake = torch.eye(3).to_sparse(), torch.empty(0), torch.empty(8 * HUGE_PAGE, device="meta")
-    ask_for_huge_pages([mapped, sparse, empty, fake])
+    assert ask_for_huge_pages([mapped, sparse, empty, fake]) == 0
     assert not mapped.any()
 
 

@@ -9,11 +9,10 @@ from __future__ import annotations
 import logging
 import os
 import re
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from torchair.logs import EVENT_LEVEL, compile_debug_requested
+from torchair.logs import EVENT_LEVEL, compile_debug_requested, warn_once
 
 __all__ = ["Environment"]
 
@@ -94,7 +93,7 @@ def _native_log_level(text: str | None, *, debug: bool) -> int:
         return logging.DEBUG if debug else logging.ERROR
     if text not in _NATIVE_LEVELS:
         allowed = "0 (DEBUG), 1 (INFO), 2 (WARNING), 3 (ERROR), 4 (EVENT)"
-        _warn_once(f"TNG_LOG_LEVEL={text!r} is none of {allowed}; the level is ERROR")
+        warn_once(f"TNG_LOG_LEVEL={text!r} is none of {allowed}; the level is ERROR", stacklevel=4)
     return _NATIVE_LEVELS.get(text, logging.ERROR)
 
 
@@ -107,8 +106,9 @@ def _dump_ge_graph(text: str | None) -> int:
     if not text or text == "0":
         return 0
     if text not in {"1", "2", "3"}:
-        _warn_once(
-            f"DUMP_GE_GRAPH={text!r} is none of 1 (full), 2 (without weights), 3 (nodes only); nothing is dumped"
+        warn_once(
+            f"DUMP_GE_GRAPH={text!r} is none of 1 (full), 2 (without weights), 3 (nodes only); nothing is dumped",
+            stacklevel=4,
         )
         return 0
     return int(text)
@@ -117,14 +117,8 @@ def _dump_ge_graph(text: str | None) -> int:
 def _break_graph_ops(text: str) -> tuple[str, ...]:
     names = [name.strip().upper() for name in text.split(",") if name.strip()]
     if unknown := [name for name in names if name not in _BREAK_OPS]:
-        _warn_once(f"BREAK_GRAPH_OP_LIST has unknown names {', '.join(unknown)}; there are {', '.join(_BREAK_OPS)}")
+        warn_once(
+            f"BREAK_GRAPH_OP_LIST has unknown names {', '.join(unknown)}; there are {', '.join(_BREAK_OPS)}",
+            stacklevel=4,
+        )
     return tuple(name for name in _BREAK_OPS if name in names)
-
-
-_warned: set[str] = set()
-
-
-def _warn_once(text: str) -> None:
-    if text not in _warned:
-        _warned.add(text)
-        warnings.warn(text, UserWarning, stacklevel=4)

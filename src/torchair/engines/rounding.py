@@ -18,8 +18,8 @@ _SHORT_FLOATS = (torch.bfloat16, torch.float16)
 def rounded_once(table: Mapping[Any, Callable[..., Any]]) -> dict[Any, Callable[..., Any]]:
     """Inductor's decompositions, in which ``lerp`` of 16-bit floats is computed in float32.
 
-    Others of them are so already; a sweep over the operator database in bfloat16 found no further one whose error
-    against float64 is more than eager's.
+    A sweep over the operator database in bfloat16 (three samples an entry) found none beside it whose error against
+    float64 is over 1.25 times eager's, but ``masked.prod``, a product in another order.
     """
     changed = dict(table)
     for overload in (aten.lerp.Scalar, aten.lerp.Tensor):

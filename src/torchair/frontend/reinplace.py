@@ -83,17 +83,13 @@ class ReinplaceRecord:
         return self.in_place.total() + self.wrapped.total() + self.copies_removed
 
 
-def _never(node: fx.Node) -> bool:
-    return False
-
-
 def reinplace(
     gm: fx.GraphModule,
     *,
     intermediates: bool,
     inputs: bool,
     regenerated: Collection[int] = (),
-    keep: Callable[[fx.Node], bool] = _never,
+    keep: Callable[[fx.Node], bool] | None = None,
 ) -> ReinplaceRecord:
     """Let operators write in place, and take functionalized custom operators apart.
 
@@ -119,7 +115,7 @@ def reinplace(
 class _Reinplacing:
     gm: fx.GraphModule
     memory: Memory
-    keep: Callable[[fx.Node], bool]
+    keep: Callable[[fx.Node], bool] | None
     record: ReinplaceRecord = field(default_factory=ReinplaceRecord)
     _on_path: set[fx.Node] = field(default_factory=set)
     _starts: dict[fx.Node, list[Any]] = field(default_factory=dict)
@@ -218,7 +214,9 @@ class _Reinplacing:
         """``r = op(x, ...)`` becomes ``op_(x, ...)``."""
         in_place = in_place_overload(overload)
         written = node.args[0] if node.args else None
-        if in_place is None or not isinstance(written, fx.Node) or storage_of(fake(node)) is None or self.keep(node):
+        if in_place is None or not isinstance(written, fx.Node) or storage_of(fake(node)) is None:
+            return
+        if self.keep is not None and self.keep(node):
             return
         local = copies_much(overload) or any(
             (taken := scattered_view(user)) is not None and taken[1] is node for user in node.users

@@ -45,6 +45,9 @@ __all__ = ["PartitionRecord", "fuses_with_copy", "replace_regions"]
 
 aten = torch.ops.aten
 
+#: Operators that stay calls on purpose, since the user asked for them.
+_ASKED_FOR = {"air.packed_linear.default": "it is the packed product that use_internal_format_weight asks for"}
+
 _NO_MARK = Mark("")
 
 
@@ -65,6 +68,8 @@ class PartitionRecord:
 
 def fuses_with_copy(node: fx.Node) -> bool:
     """Whether an operator and a ``copy_`` of its result are one loop: in-place forms of such operators have no code."""
+    if isinstance(load_support(), Rejection):
+        return False
     load_lowerings()
     return torch.Tag.pointwise in getattr(node.target, "tags", ()) and lowering_of(node.target) is not None
 
@@ -192,7 +197,7 @@ class Partition:
                 continue
             lowering = lowering_of(node.target)
             if lowering is None:
-                self.refused.setdefault(node, "there is no code for it")
+                self.refused.setdefault(node, _ASKED_FOR.get(str(node.target), "there is no code for it"))
                 continue
             if node in self.refused:
                 continue

@@ -90,10 +90,9 @@ class RegionNodes:
         assert lowering is not None
         value = lowering(region, node)
         # What an operator wrote is in memory: a copy of it would take the later writes.
-        in_memory = isinstance(node.target, OpOverload) and node.target._schema.is_mutable
         if (
             isinstance(value, LoopValue)
-            and not in_memory
+            and not writes(node)
             and (
                 # What is written later, also through views of it.
                 node in written
@@ -255,9 +254,9 @@ class RegionNodes:
 
 def _argument_written(node: fx.Node) -> fx.Node | None:
     """The first argument, where an operator writes it and returns it."""
-    if not isinstance(node.target, OpOverload) or not node.target._schema.is_mutable or not node.args:
+    if not writes(node) or not node.args:
         return None
-    schema, first = node.target._schema, node.args[0]
+    schema, first = node.target._schema, node.args[0]  # type: ignore[union-attr]
     given = schema.arguments[0].alias_info
     made = schema.returns[0].alias_info if len(schema.returns) == 1 else None
     same = given is not None and made is not None and given.is_write and given.before_set == made.before_set

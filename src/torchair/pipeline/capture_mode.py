@@ -129,7 +129,7 @@ def _reinplace(
             intermediates=options.capture.inplace_pass and not skipped,
             inputs=options.capture.input_inplace_pass and not skipped,
             regenerated=() if phase == "backward" else _torch_compat.outputs_made_from_inputs(),
-            **({"keep": fuses_with_copy} if native_code else {}),
+            keep=fuses_with_copy if native_code else None,
         )
     for kept in record.kept:
         logger.debug("%s", kept)

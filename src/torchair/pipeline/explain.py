@@ -286,12 +286,8 @@ def _programs(graph: AnyGraph) -> PartitionRecord | None:
 
 def _native_code(name: str, record: PartitionRecord) -> NativeCode:
     functions = sum(len(program.kernels) for program in record.programs)
-    left = tuple((stands_for(operator), _ASKED_FOR.get(operator, reason)) for operator, reason in record.left.items())
+    left = tuple((stands_for(operator), reason) for operator, reason in record.left.items())
     return NativeCode(name, len(record.programs), functions, left, tuple(record.super_kernels))
-
-
-#: Calls that native code leaves alone on purpose, since the user asked for them.
-_ASKED_FOR = {"air.packed_linear.default": "it is the packed product that use_internal_format_weight asks for"}
 
 
 def _recompiles(found: Iterable[tuple[AnyGraph, Origin]]) -> list[Recompile]:
