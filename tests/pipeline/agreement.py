@@ -8,10 +8,10 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-__all__ = ["assert_agrees", "sharing"]
+__all__ = ["assert_agrees", "copies", "sharing"]
 
 
-def _copy(args: Any) -> Any:
+def copies(args: Any) -> Any:
     """Copies of tensors that keep strides, offsets, and which of them are views of one base."""
     bases: dict[int, torch.Tensor] = {}
 
@@ -50,7 +50,7 @@ def assert_agrees(
     aliasing: bool = True,
 ) -> None:
     """Call both on copies of the arguments and compare everything that a caller can see."""
-    mine, theirs = _copy(list(args)), _copy(list(args))
+    mine, theirs = copies(list(args)), copies(list(args))
     torch.manual_seed(3)
     want = function(*theirs)
     torch.manual_seed(3)

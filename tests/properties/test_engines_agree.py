@@ -7,11 +7,7 @@ compared: results, their strides, which of them share memory, and what became of
 
 from __future__ import annotations
 
-import functools
-import linecache
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
 
 import pytest
 import torch
@@ -19,6 +15,7 @@ from hypothesis import Phase, given, settings, strategies as st
 
 from tests.conformance.op_db import CAPTURE, backend
 from tests.pipeline.agreement import assert_agrees
+from tests.properties.programs import Program, Registers
 
 #: Lines of programs: ``{x}`` and ``{y}`` are registers, ``{d}`` is an axis of ``{x}``. Values stay small, so that no
 #: step makes rounding differences large.
@@ -98,64 +95,10 @@ def arguments(rows: int, columns: int) -> list[torch.Tensor]:
 ARGUMENTS = 6
 
 
-@dataclass(frozen=True)
-class Program:
-    """A function by its source."""
-
-    lines: tuple[str, ...]
-
-    def __repr__(self) -> str:
-        head = f"def program({', '.join(f'r{i}' for i in range(ARGUMENTS))}):"
-        return "\n    ".join([head, *self.lines]) + "\n"
-
-    @functools.cached_property
-    def function(self) -> Callable[..., Any]:
-        source = repr(self)
-        name = f"<program {abs(hash(source))}>"
-        linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
-        scope: dict[str, Any] = {"torch": torch}
-        exec(compile(source, name, "exec"), scope)
-        return scope["program"]
-
-
-class _Registers:
-    """The values of a program so far, for each size of the arguments, as eager computes them."""
-
-    def __init__(self) -> None:
-        self.values = [arguments(*sizes) for sizes in _SIZES]
-
-    def __len__(self) -> int:
-        return len(self.values[0])
-
-    def accepts(self, expression: str, *, write: bool) -> bool:
-        """Whether eager takes a step, whatever the sizes, and the values stay small."""
-        results = []
-        for regs in self.values:
-            try:
-                # One of the lines above.
-                result = eval(expression, {"torch": torch, **{f"r{i}": r for i, r in enumerate(regs)}})  # noqa: S307
-            except (RuntimeError, IndexError, ValueError):
-                return False
-            if result.numel() == 0 or result.numel() > 5000 or not result.isfinite().all() or result.abs().max() > 50:
-                return False
-            results.append(result)
-        if not write:
-            for regs, result in zip(self.values, results, strict=True):
-                regs.append(result)
-        return True
-
-    def rank(self, number: int) -> int:
-        return self.values[0][number].dim()
-
-    def is_expanded(self, number: int) -> bool:
-        value = self.values[0][number]
-        return any(stride == 0 and size > 1 for size, stride in zip(value.shape, value.stride(), strict=True))
-
-
 @st.composite
 def programs(draw: st.DrawFn, size: int) -> Program:
     """Programs of at most ``size`` steps."""
-    regs = _Registers()
+    regs = Registers([arguments(*sizes) for sizes in _SIZES])
     lines: list[str] = []
     for _ in range(size):
         kind = draw(st.sampled_from(["unary", "binary", "binary", "axis", "view", "write"]))
@@ -170,7 +113,7 @@ def programs(draw: st.DrawFn, size: int) -> Program:
             lines.append(expression if kind == "write" else made)
     results = draw(st.lists(st.integers(0, len(regs) - 1), min_size=1, max_size=5))
     lines.append(f"return [{', '.join(f'r{r}' for r in results)}]")
-    return Program(tuple(lines))
+    return Program(ARGUMENTS, tuple(lines))
 
 
 def _check(program: Program, engine: str, dynamic: bool | None, sizes: Sequence[tuple[int, int]] = _SIZES) -> None:

@@ -60,6 +60,15 @@ def test_ranges_end_with_their_mapping():
 
     assert ranges(mappings, [3, 4, 5, 6, 9, 10, 11, 12, 13]) == [(3, 6), (6, 7), (9, 10), (11, 13)]
     assert ranges(mappings, []) == ranges([], [1, 2]) == []
+    # The time is looked at in between.
+    assert ranges([(0, 100 * HUGE_PAGE)], range(1, 80)) == [(1, 33), (33, 65), (65, 80)]
+
+
+@needs_collapse
+def test_many_weights_take_no_longer_than_allowed(monkeypatch):
+    monkeypatch.setattr(huge_pages, "_MOST_SECONDS", 0.0)
+    weight = torch.ones(80 * HUGE_PAGE, dtype=torch.uint8)
+    assert 0 < ask_for_huge_pages([weight]) <= huge_pages._AT_ONCE * HUGE_PAGE
 
 
 @needs_collapse

@@ -38,6 +38,7 @@ from torchair.native.scopes import Mark, launch_limit, least_limit, mark_of
 from torchair.native.super_kernels import kernels_to_give_up, options_of
 from torchair.native.support import load_support
 from torchair.native.units import Unit
+from torchair.native.written_arguments import name_once
 from torchair.report import SuperKernel
 from torchair.streams import orders_streams, stream_of
 
@@ -81,7 +82,7 @@ def replace_regions(
 
     Args:
         gm: ATen operators with fake tensors in ``meta["val"]``; it may write its inputs. Not changed, but for
-            ``as_strided`` that is ``view``.
+            ``as_strided`` that is ``view``, and results that are arguments.
         compile: Call the compiler now, and not when a program first runs.
         limit: Cores that programs use at most, outside of scopes that say something else.
 
@@ -97,6 +98,7 @@ def replace_regions(
     if isinstance(load_support(), Rejection):
         return gm, record
     make_views_plain(gm.graph)
+    name_once(gm.graph)
     if any(mark_of(node) or stream_of(node) for node in gm.graph.nodes):
         gm = _with_own_constants(gm)
     refused: dict[fx.Node, str] = {}

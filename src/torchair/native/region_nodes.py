@@ -11,11 +11,9 @@ import sympy
 import torch
 from torch import fx
 
-from torchair._torch_compat import OpOverload
 from torchair.native.emit import emit
 from torchair.native.expressions import Buffer
 from torchair.native.lower import lowering_of
-from torchair.native.lower.views import strided
 from torchair.native.node_kinds import CREATIONS, tensors_of, writes
 from torchair.native.program import NativeProgram, Output
 from torchair.native.region import LoopValue, Region, Unsupported, sympy_shape
@@ -54,6 +52,7 @@ class RegionNodes:
         )
         for node in self.nodes:
             self._lower(node, members, written)
+        self._refuse_writes_under_several_names()
         if self.refused:
             return
         try:
@@ -115,6 +114,16 @@ class RegionNodes:
                 for t in tensors_of(val)
             )
 
+    def _refuse_writes_under_several_names(self) -> None:
+        """Leave writes to memory that comes in under several names to calls: programs tell memory by its name."""
+        roots = self.partition.roots
+        for node in self.nodes:
+            if writes(node):
+                memory = roots[node.args[0]]  # type: ignore[index]
+                names = [n.name for n in self.region.inputs if not roots[n].isdisjoint(memory)]
+                if len(names) > 1:
+                    self.refused[node] = f"{' and '.join(names)} may be the same memory"
+
     def _is_read_after(self, node: fx.Node, write: fx.Node) -> bool:
         if node in self.partition.native and self.partition.is_read_outside(node, self.level):
             return True
@@ -128,11 +137,6 @@ class RegionNodes:
         """Make the value of an argument known: views are followed to what they show, all else comes from outside."""
         region = self.region
         if node in region.values or node in members or not tensors_of(node.meta.get("val")):
-            return
-        if (argument := _argument_written(node)) is not None and self._origin(node) not in self.partition.native:
-            # The same memory under one name: writes to it are seen by what was read through either node.
-            self._prepare(argument, members)
-            region.values[node] = region.value(argument)
             return
         if node in self.partition.views:
             base: Any = node.args[0]
@@ -152,14 +156,6 @@ class RegionNodes:
         if isinstance(node.meta["val"], torch.Tensor):
             region.value(node)
 
-    def _origin(self, node: fx.Node) -> fx.Node:
-        """What made the memory that a node shows."""
-        while True:
-            base: Any = _argument_written(node) or (node.args[0] if node in self.partition.views else None)
-            if not isinstance(base, fx.Node):
-                return node
-            node = base
-
     def _is_inside(self, node: fx.Node) -> bool:
         return self.partition.inside.get(node) == self.level
 
@@ -176,11 +172,6 @@ class RegionNodes:
         region = self.region
         value: LoopValue = region.values[node]
         tensor: torch.Tensor = node.meta["val"]
-        if isinstance(node.target, OpOverload) and node.target._schema.is_mutable:
-            place = strided(region, value)
-            assert place is not None, "what was written is in memory"
-            if place.buffer.role == "input":
-                return  # it is the argument
         strides = sympy_shape(tensor.stride())
         own = value.buffer
         if own is None or own.role != "workspace" or own.strides != strides or own in self.results.values():
@@ -226,11 +217,6 @@ class RegionNodes:
             item = graph.call_function(operator.getitem, (call, i))
             item.meta.update(node.meta)
             new[node] = item
-        for node in self.nodes:
-            if isinstance(node.target, OpOverload) and node.target._schema.is_mutable:
-                target: Any = node.args[0]
-                if target in new:
-                    new[node] = new[target]
 
     def _sources(
         self, symbols: set[sympy.Symbol], arguments: list[fx.Node]
@@ -250,17 +236,6 @@ class RegionNodes:
         missing = symbols - found.keys()
         assert not missing, f"nothing tells {missing}"
         return [(*found[s], s) for s in sorted(symbols, key=str)]
-
-
-def _argument_written(node: fx.Node) -> fx.Node | None:
-    """The first argument, where an operator writes it and returns it."""
-    if not writes(node) or not node.args:
-        return None
-    schema, first = node.target._schema, node.args[0]  # type: ignore[union-attr]
-    given = schema.arguments[0].alias_info
-    made = schema.returns[0].alias_info if len(schema.returns) == 1 else None
-    same = given is not None and made is not None and given.is_write and given.before_set == made.before_set
-    return first if same and isinstance(first, fx.Node) else None
 
 
 def _label(node: fx.Node) -> str:

@@ -31,6 +31,13 @@ HUGE_PAGE = 2 << 20
 #: ``MADV_COLLAPSE`` of Linux 6.1 and later, <linux/mman.h>; older ones answer that they do not know it.
 _COLLAPSE = 25
 
+#: A call goes on for about so many seconds, however many weights there are: some GB of a large model must not delay its
+#: first answer.
+_MOST_SECONDS = 1.0
+
+#: Blocks that Linux is asked for at once: the time is looked at in between.
+_AT_ONCE = 32
+
 #: Pages of 4 KiB in a huge one.
 _SMALL_PAGES = HUGE_PAGE // 4096
 
@@ -43,10 +50,10 @@ _log = get_logger(__name__)
 def ask_for_huge_pages(tensors: Iterable[torch.Tensor]) -> int:
     """Move the memory of tensors into huge pages, where Linux has some; values and addresses stay as they are.
 
-    Takes 0.3 to 3 s a GB, the latter where a virtual machine has to get the memory first. What cannot be moved (mapped
-    files, memory of other devices) stays where it is. So do huge pages of which more than an eighth was never touched,
-    since all of it would be there then; and what a forked process shares with its parent, of which it would get a copy
-    of its own.
+    Takes 0.3 to 3 s a GB, the latter where a virtual machine has to get the memory first; ends after a second, and
+    the rest stays where it is. So does what cannot be moved (mapped files, memory of other devices); and huge pages of
+    which more than an eighth was never touched, since all of it would be there then; and what a forked process shares
+    with its parent, of which it would get a copy of its own.
 
     Returns:
         Bytes that are in huge pages now, at least.
@@ -54,17 +61,19 @@ def ask_for_huge_pages(tensors: Iterable[torch.Tensor]) -> int:
     if not can_ask():
         return 0
     began = time.perf_counter()
-    mappings = _anonymous_memory()
-    ranges = list(_consecutive(_whole(_placed(mappings, blocks_of(_memory(tensors))))))
+    blocks = blocks_of(_memory(tensors))
     advise = ctypes.CDLL(None, use_errno=True).madvise
     advise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
-    moved = sum(
-        (end - first) * HUGE_PAGE
-        for first, end in ranges
-        if advise(first * HUGE_PAGE, (end - first) * HUGE_PAGE, _COLLAPSE) == 0
-    )
-    if ranges:
-        _log.debug("huge pages for %d MB of weights, in %.0f ms", moved >> 20, 1000 * (time.perf_counter() - began))
+    moved, seconds = 0, 0.0
+    for first, end in _consecutive(_whole(_placed(_anonymous_memory(), blocks))):
+        if advise(first * HUGE_PAGE, (end - first) * HUGE_PAGE, _COLLAPSE) == 0:
+            moved += (end - first) * HUGE_PAGE
+        seconds = time.perf_counter() - began
+        if seconds > _MOST_SECONDS:
+            break
+    if blocks:
+        of = len(blocks) * HUGE_PAGE >> 20
+        _log.debug("huge pages for %d of %d MB of weights, in %.0f ms", moved >> 20, of, 1000 * seconds)
     return moved
 
 
@@ -126,13 +135,14 @@ def _placed(mappings: Sequence[tuple[int, int]], blocks: Iterable[int]) -> Itera
 
 
 def _consecutive(placed: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """Ranges (begin, end) of blocks that follow each other in one mapping.
+    """Ranges (begin, end) of blocks that follow each other in one mapping, at most ``_AT_ONCE`` of them.
 
     Linux gives up at the first block that it refuses, and one call for many blocks is ten times faster than many calls.
     """
     for _, group in itertools.groupby(enumerate(placed), lambda item: (item[1][0] - item[0], item[1][1])):
-        members = [block for _, (block, _) in group]
-        yield members[0], members[-1] + 1
+        members = (block for _, (block, _) in group)
+        while some := list(itertools.islice(members, _AT_ONCE)):
+            yield some[0], some[-1] + 1
 
 
 def _whole(placed: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
