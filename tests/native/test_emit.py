@@ -356,8 +356,12 @@ def test_loops_of_all_floats_are_vectorized(support: Support, tmp_path: Path) ->
         "casts": lambda x, y: x.to(torch.float32) + y.to(torch.int32),
     }
     scalar = []
+    # AVX2 loads elements of 32 and 64 bits under a mask, but none of 16.
+    no_masks = {"copy", "turned"} if torch.backends.cpu.get_cpu_capability() == "AVX2" else set()
     for dtype in _FLOATS:
         for name, function in functions.items():
+            if dtype.itemsize == 2 and name in no_masks:
+                continue
             kernels = _kernels(lambda *xs, f=function: (f(*xs),), torch.randn(64, 512, dtype=dtype).to(dtype),
                                torch.randn(64, 512).to(dtype))  # fmt: skip
             text = _source([k.body for k in kernels], {k.body: k.comment for k in kernels}).text

@@ -82,7 +82,7 @@ class ProductsEmitter(Emitter):
             step = plain(self._position(p.right.strides[1], block))
             return (
                 f"tair::dot_rows({left}, {leading}, {m}, {right} + first * {factor(step)}, {step}, {depth}, "
-                f"last - first, {sums}, {COLUMNS});"
+                f"last - first, {sums}, {COLUMNS}, mine.end - first);"
             )
         step = plain(self._position(p.right.strides[0], block))
         return (
