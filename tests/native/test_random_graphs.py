@@ -87,6 +87,17 @@ def test_programs_agree_with_operators(mode: str, writes: bool, first: int) -> N
 ILL_CONDITIONED = {46: "a layer norm of equal numbers divides their rounding errors by each other"}
 
 
+#: Seeds of graphs with writes that failed once, and why.
+_FAILED_ONCE = {
+    10170: "a scatter into an expanded argument became a copy into it",
+    10933: "a clone has other strides than an argument of one element",
+}
+
+
+def test_graphs_that_failed_once() -> None:
+    assert _check(_FAILED_ONCE, "fake", writes=True) == len(_FAILED_ONCE)
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize(("mode", "writes"), [("fake", False), ("symbolic", False), ("fake", True)])

@@ -28,7 +28,15 @@ from torchair import _torch_compat
 from torchair._torch_compat import OpOverload
 from torchair.frontend.fake_values import OldValues
 from torchair.frontend.new_nodes import inherit
-from torchair.frontend.reinplace_memory import Memory, Write, fake, known_equal, same_elements, storage_of
+from torchair.frontend.reinplace_memory import (
+    Memory,
+    Write,
+    fake,
+    known_equal,
+    may_overlap_itself,
+    same_elements,
+    storage_of,
+)
 from torchair.frontend.reinplace_operators import copies_much, in_place_overload, scattered_view
 from torchair.frontend.reinplace_wrapped import Emitter, Wrapper
 from torchair.source_lines import source_line
@@ -271,6 +279,8 @@ class _Reinplacing:
         same = known_equal(fake(base).storage_offset(), fake(node).storage_offset())
         if same and not self.memory.is_given(base):
             return
+        if may_overlap_itself(fake(base)):
+            return  # nothing can be copied into it
         if self.memory.counts_positions(node) and not isinstance(fake(node).storage_offset(), int):
             return  # such a position cannot be given to the copy
         emitter = Emitter(self.memory, node)

@@ -22,7 +22,17 @@ from torchair.frontend.reinplace_operators import SCATTERS, is_pointwise, reads_
 from torchair.frontend.stream_order import StreamOrder
 from torchair.streams import is_wait, stream_of
 
-__all__ = ["Memory", "Write", "fake", "is_dense", "known_equal", "same_elements", "same_type", "storage_of"]
+__all__ = [
+    "Memory",
+    "Write",
+    "fake",
+    "is_dense",
+    "known_equal",
+    "may_overlap_itself",
+    "same_elements",
+    "same_type",
+    "storage_of",
+]
 
 aten = torch.ops.aten
 
@@ -101,7 +111,8 @@ def _within(part: torch.Tensor, whole: torch.Tensor) -> bool:
     return _torch_compat.known_true(whole_start <= start) and _torch_compat.known_true(end <= whole_end)
 
 
-def _may_overlap_itself(tensor: torch.Tensor) -> bool:
+def may_overlap_itself(tensor: torch.Tensor) -> bool:
+    """Whether an expanded axis shows one element several times."""
     pairs: Any = zip(tensor.shape, tensor.stride(), strict=True)
     return any(known_equal(stride, 0) and not known_equal(size, 1) for size, stride in pairs)
 
@@ -276,7 +287,7 @@ class Memory:
             return "it is no strided tensor"
         if storage in self._untouchable:
             return self._untouchable[storage]
-        if _may_overlap_itself(written):
+        if may_overlap_itself(written):
             return "several of its elements share memory"
         for result in write.results:
             if storage_of(fake(result)) == storage:

@@ -432,7 +432,12 @@ class Emitter:
         start: Any = 0
         if results and self.memory.counts_positions(results[0]):
             start = fake(results[0]).storage_offset()
-        if known_equal(start, 0) and is_dense(value):
+        if (
+            known_equal(start, 0)
+            and is_dense(value)
+            # Strides of axes of size 1 are not always kept.
+            and same_type(self.memory.evaluate(aten.clone.default, (value,), {}), value)
+        ):
             return self.call(aten.clone.default, node)
         if not isinstance(start, int):
             raise self.unknown_start()
