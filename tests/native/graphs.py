@@ -44,12 +44,16 @@ def traced(function: Callable[..., Any], arguments: Sequence[Any], *, mode: str 
 def least_precision(gm: fx.GraphModule) -> torch.dtype:
     """The dtype whose rounding may show in all results, whatever their dtype.
 
-    16-bit floats where matrices of them are multiplied: other orders of summation round to other numbers.
+    16-bit floats where matrices of them are multiplied: other orders of summation round to other numbers. Also
+    where they have a power: eager mode rounds the exponent to 16 bits, too, and native code does not.
     """
     tensors = {n: t for n in gm.graph.nodes if isinstance(t := n.meta.get("val"), torch.Tensor)}
     for node in gm.graph.nodes:
         last = node.args[-1] if node.args else None
         is_product = any(p in str(node.target) for p in ("mm", "bmm", "attention"))
+        first = node.args[0] if node.args else None
+        if "pow" in str(node.target) and first in tensors and tensors[first].dtype in (torch.bfloat16, torch.float16):
+            return torch.bfloat16
         if is_product and last in tensors and tensors[last].dtype in (torch.bfloat16, torch.float16):
             return torch.bfloat16
     return torch.float32 if any(t.dtype is torch.float32 for t in tensors.values()) else torch.float64
