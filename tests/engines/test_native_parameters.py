@@ -105,7 +105,9 @@ def test_a_weight_that_changed_between_calls_is_the_one_that_is_used(
                     module.zero_grad()
                     y.square().sum().backward()
                 for a, b in zip(ours.parameters(), theirs.parameters(), strict=True):
-                    torch.testing.assert_close(a.grad, b.grad, rtol=1e-3, atol=1e-4)
+                    assert b.grad is not None
+                    # A small gradient may be the difference of large numbers.
+                    torch.testing.assert_close(a.grad, b.grad, rtol=1e-3, atol=1e-4 + 1e-5 * float(b.grad.abs().max()))
             if turn < 2:  # the third and fourth call are with equal weights
                 before = want.detach()
                 for module in (ours, theirs):

@@ -101,7 +101,9 @@ def same_results(a: Graph, b: Graph) -> None:
     """Assert that two graphs return the same, leave the same in their inputs, and keep the caller's tensors apart."""
     results_a, inputs_a = run(a)
     results_b, inputs_b = run(b)
-    assert_close([*results_a, *inputs_a], [*results_b, *inputs_b], rtol=0, atol=0, equal_nan=True)
+    # On some processors BLAS sums in another order when a matrix has other sizes.
+    near = 1e-5 if any("MatMul" in node.op for node in a.nodes) else 0
+    assert_close([*results_a, *inputs_a], [*results_b, *inputs_b], rtol=near, atol=near, equal_nan=True)
     assert _shared([*results_b, *inputs_b]) <= _shared([*results_a, *inputs_a])
 
 
