@@ -106,8 +106,8 @@ def test_a_weight_that_changed_between_calls_is_the_one_that_is_used(
                     y.square().sum().backward()
                 for a, b in zip(ours.parameters(), theirs.parameters(), strict=True):
                     assert b.grad is not None
-                    # A small gradient may be the difference of large numbers.
-                    torch.testing.assert_close(a.grad, b.grad, rtol=1e-3, atol=1e-4 + 1e-5 * float(b.grad.abs().max()))
+                    # Rounded as sums of terms like the largest (up to 3,000): eager's are off by up to 1e-6 of it, too.
+                    torch.testing.assert_close(a.grad, b.grad, rtol=1e-3, atol=1e-4 + 1e-6 * float(b.grad.abs().max()))
             if turn < 2:  # the third and fourth call are with equal weights
                 before = want.detach()
                 for module in (ours, theirs):

@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch.nn.functional import scaled_dot_product_attention
 
+import torchair
 from torchair.native.support import Stage
 
 _TYPES = {torch.float32: "float", torch.float64: "double", torch.bfloat16: "bfloat16", torch.float16: "float16"}
@@ -174,3 +175,18 @@ def test_not_a_number_stays(support, library) -> None:
     torch.testing.assert_close(
         _attention(support, library, large, key, value), _expected(large, key, value).float(), rtol=1e-4, atol=1e-4
     )
+
+
+@pytest.mark.parametrize("depth", [512, 513])
+@pytest.mark.parametrize("backend", ["torchair", "npugraph_ex"])
+def test_heads_that_are_too_wide_for_the_stack_stay_a_call(backend, depth) -> None:
+    def attend(query, key, value):
+        return scaled_dot_product_attention(query, key, value) + 1
+
+    options = {"static_kernel_compile": True} if backend == "npugraph_ex" else None
+    compiled = torch.compile(attend, backend=backend, options=options)
+    given = [torch.randn(1, 2, rows, depth) for rows in (2, 70, 70)]
+    with torch.no_grad():
+        torch.testing.assert_close(compiled(*given), attend(*given))
+    reason = "its heads have 513 elements, and code is for up to 512"
+    assert (reason in str(torchair.explain(compiled))) == (depth == 513)

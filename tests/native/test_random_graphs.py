@@ -90,6 +90,7 @@ ILL_CONDITIONED = {46: "a layer norm of equal numbers divides their rounding err
 #: Seeds of graphs with writes that failed once, and why.
 _FAILED_ONCE = {
     10170: "a scatter into an expanded argument became a copy into it",
+    10757: "attention with heads of 2,100 elements wrote past the end of its memory",
     10933: "a clone has other strides than an argument of one element",
 }
 

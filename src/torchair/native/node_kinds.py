@@ -50,11 +50,11 @@ def why_unusable(node: fx.Node) -> str:
     if node.op == "get_attr" and "val" not in node.meta:
         return "nothing is known of a constant"
     for tensor in tensors_of(node.meta.get("val")):
-        if _makes_memory(node) and any(s == 0 and n != 1 for n, s in _known_axes(tensor)):
-            # Some fake kernels promise the strides of an expanded argument, which no kernel makes.
-            return "it would be made in memory whose elements overlap"
         if tensor.layout is not torch.strided or tensor.device.type != "cpu":
             return "a tensor is not a dense one on the CPU"
+        if _makes_memory(node) and _is_expanded(tensor):
+            # Some fake kernels promise the strides of an expanded argument, which no kernel makes.
+            return "it would be made in memory whose elements overlap"
         if tensor.dtype not in C_TYPES or tensor.is_quantized:
             return f"it has {tensor.dtype}"
         if tensor.is_conj() or tensor.is_neg():
@@ -75,10 +75,9 @@ def _makes_memory(node: fx.Node) -> bool:
     )
 
 
-def _known_axes(tensor: torch.Tensor) -> list[tuple[int, int]]:
-    """Sizes and strides of the axes of which both are numbers."""
-    pairs: Any = zip(tensor.shape, tensor.stride(), strict=True) if tensor.layout is torch.strided else ()
-    return [(n, s) for n, s in pairs if isinstance(n, int) and isinstance(s, int)]
+def _is_expanded(tensor: torch.Tensor) -> bool:
+    axes: Any = zip(tensor.shape, tensor.stride(), strict=True)
+    return any(isinstance(s, int) and s == 0 and not (isinstance(n, int) and n == 1) for n, s in axes)
 
 
 def has_effect(node: fx.Node) -> bool:

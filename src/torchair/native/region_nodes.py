@@ -47,9 +47,7 @@ class RegionNodes:
         self.region = region = Region(is_read_after=self._is_read_after)
         members = set(self.nodes)
         node = self.nodes[0]
-        written = frozenset().union(
-            *(self.partition.roots[n.args[0]] for n in self.nodes if writes(n))  # type: ignore[index]
-        )
+        written = frozenset[fx.Node]().union(*map(self._memory_written, self.nodes))
         for node in self.nodes:
             self._lower(node, members, written)
         self._refuse_writes_under_several_names()
@@ -88,16 +86,11 @@ class RegionNodes:
         lowering = lowering_of(node.target)
         assert lowering is not None
         value = lowering(region, node)
-        # What an operator wrote is in memory: a copy of it would take the later writes.
-        if (
-            isinstance(value, LoopValue)
-            and not writes(node)
-            and (
-                # What is written later, also through views of it.
-                node in written
-                # Sums along a chain of layers: else each layer would add up those of all layers before it.
-                or (len(node.users) > 1 and not value.reads.isdisjoint(region.barriers))
-            )
+        if isinstance(value, LoopValue) and (
+            # What is written later, also through views of it.
+            node in written
+            # Sums along a chain of layers: else each layer would add up those of all layers before it.
+            or (len(node.users) > 1 and not value.reads.isdisjoint(region.barriers))
         ):
             value = region.realize(value)
         region.values[node] = value
@@ -118,11 +111,10 @@ class RegionNodes:
         """Leave writes to memory that comes in under several names to calls: programs tell memory by its name."""
         roots = self.partition.roots
         for node in self.nodes:
-            if writes(node):
-                memory = roots[node.args[0]]  # type: ignore[index]
-                names = [n.name for n in self.region.inputs if not roots[n].isdisjoint(memory)]
-                if len(names) > 1:
-                    self.refused[node] = f"{' and '.join(names)} may be the same memory"
+            memory = self._memory_written(node)
+            names = [n.name for n in self.region.inputs if not roots[n].isdisjoint(memory)]
+            if len(names) > 1:
+                self.refused[node] = f"{' and '.join(names)} may be the same memory"
 
     def _is_read_after(self, node: fx.Node, write: fx.Node) -> bool:
         if node in self.partition.native and self.partition.is_read_outside(node, self.level):
@@ -162,10 +154,12 @@ class RegionNodes:
     def _is_written(self, node: fx.Node) -> bool:
         """Whether the region writes memory that a view lies in."""
         roots = self.partition.roots[node]
-        return any(
-            writes(n) and not roots.isdisjoint(self.partition.roots[n.args[0]])  # type: ignore[index]
-            for n in self.nodes
-        )
+        return any(not roots.isdisjoint(self._memory_written(n)) for n in self.nodes)
+
+    def _memory_written(self, node: fx.Node) -> frozenset[fx.Node]:
+        """What made the memory that a node writes; nothing for those that write none."""
+        argument: Any = node.args[0] if writes(node) else None
+        return frozenset() if argument is None else self.partition.roots[argument]
 
     def _result(self, node: fx.Node) -> None:
         """Have a value in memory, in the strides that it has in the graph."""

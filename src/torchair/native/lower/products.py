@@ -19,6 +19,8 @@ aten = torch.ops.aten
 MOST_ROWS = 8
 #: Attention of more queries likewise.
 MOST_QUERIES = 8
+#: ``attention_depth`` of attention.h, which keeps rows of queries on the stack.
+MOST_DEPTH = 512
 
 _FLOATS = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 
@@ -95,6 +97,9 @@ def _attention(region: Region, node: fx.Node) -> tuple[LoopValue | None, None]:
     rows = query.shape[2]
     if not rows.is_Integer or not 1 <= rows <= MOST_QUERIES:
         raise Unsupported(f"it has {rows} queries, and code is for up to {MOST_QUERIES}")
+    depth = query.shape[3]
+    if not depth.is_Integer or depth > MOST_DEPTH:
+        raise Unsupported(f"its heads have {depth} elements, and code is for up to {MOST_DEPTH}")
     if given["dropout_p"] or query.dtype not in _FLOATS or value.shape[3] != query.shape[3]:
         raise Unsupported("it has dropout, a dtype or sizes that are left to the library")
     mask = region.value(given["attn_mask"]) if given["attn_mask"] is not None else None
@@ -117,9 +122,6 @@ def _attention(region: Region, node: fx.Node) -> tuple[LoopValue | None, None]:
     tensor: torch.Tensor = node.meta["val"][0]
     out = region.new_buffer(sympy_shape(tensor.shape), tensor.dtype, sympy_shape(tensor.stride()))
     scale = given["scale"]
-    depth = query.shape[3]
-    if scale is None and not depth.is_Integer:
-        raise Unsupported("its scale depends on a size")
     q, k, v = (_operand(region, given[n], o) for n, o in (("query", query), ("key", key), ("value", value)))
     if any(o.strides[3] != 1 for o in (q, k, v)):
         raise Unsupported("its operands do not lie in order")
