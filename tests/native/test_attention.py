@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from typing import Any
 
 import pytest
 import torch
@@ -183,7 +184,7 @@ def test_heads_that_are_too_wide_for_the_stack_stay_a_call(backend, depth) -> No
     def attend(query, key, value):
         return scaled_dot_product_attention(query, key, value) + 1
 
-    options = {"static_kernel_compile": True} if backend == "npugraph_ex" else None
+    options: dict[str, Any] | None = {"static_kernel_compile": True} if backend == "npugraph_ex" else None
     compiled = torch.compile(attend, backend=backend, options=options)
     given = [torch.randn(1, 2, rows, depth) for rows in (2, 70, 70)]
     with torch.no_grad():

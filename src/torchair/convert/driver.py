@@ -24,6 +24,7 @@ from torchair.convert.errors import conversion_failed, unconverted
 from torchair.convert.one_to_one import adopt_kernel
 from torchair.convert.registry import Converter
 from torchair.convert.results import check_results, flatten, tensor_specs
+from torchair.convert.shared_outputs import shared_bases, with_strides
 from torchair.convert.symbols import KnownSymbols
 from torchair.convert.unsupported import UNSUPPORTED
 from torchair.errors import Rejection, TorchAirError
@@ -105,6 +106,7 @@ class Driver:
     _hosts: dict[Any, Value] = field(init=False, default_factory=dict)
     _fatal: list[Refused] = field(init=False, default_factory=list)
     _input_sizes: set[Any] = field(init=False)
+    _shared_bases: frozenset[fx.Node] = field(init=False)
 
     def __post_init__(self) -> None:
         given = [n.meta.get("val") for n in self.gm.graph.find_nodes(op="placeholder")]
@@ -114,6 +116,7 @@ class Driver:
         fake_mode = _torch_compat.detect_fake_mode([v for v in vals if isinstance(v, torch.Tensor)])
         self.builder = GraphBuilder(Graph(self.name), TypeInference(fake_mode), device=_device(self.gm))
         self.symbols = KnownSymbols(self.builder.graph)
+        self._shared_bases = shared_bases(self.gm)
 
     @property
     def graph(self) -> Graph:
@@ -173,6 +176,8 @@ class Driver:
         self.builder.owned_from = start
         if not self.order.handle(self, node, str(self.builder.scope.get("_user_stream_label", ""))):
             self._convert(node)
+            if node in self._shared_bases and isinstance(self.env[node], Value):
+                self.env[node] = with_strides(self.env[node], node.meta["val"])
             self.order.note(self, self.builder.added[start:])
 
     def _convert(self, node: fx.Node) -> None:

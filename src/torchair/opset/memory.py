@@ -69,7 +69,8 @@ def _may_overlap(x: Tensor) -> bool:
 def Identity(x: Value) -> Value:
     """``x`` itself; keeps an ordering edge or a name.
 
-    Shapes: ``x`` and the result are any, equal. dtypes: any.
+    Shapes: ``x`` and the result are any, equal. dtypes: any. Where a node asks for the strides of ``x``
+    (``Node.operand_strides``), the result is ``x`` if it has them, otherwise a copy that does.
     """
     raise NotImplementedError
 

@@ -22,8 +22,8 @@ _BY_TYPE = frozenset({"BroadcastTo", "Cast", "Expand", "Identity", "Reshape", "S
 class RemoveIdentities(RewritePass):
     """``Identity(x)``, ``Cast`` to its own dtype, ``Reshape`` to its own shape, ``Transpose(x, [0, 1])`` become ``x``.
 
-    Left alone: those that keep outputs and inputs of the graph apart, that keep a value from a later write, or that
-    order nodes by a control edge.
+    Left alone: those that keep outputs and inputs of the graph apart, that keep a value from a later write, that order
+    nodes by a control edge, or that ask for strides.
     """
 
     name: ClassVar[str] = "remove-identities"
@@ -31,6 +31,8 @@ class RemoveIdentities(RewritePass):
 
     def matches(self, node: Node) -> bool:
         if not node.values or len(node.outputs) != 1 or node.operands[0] is None:
+            return False
+        if any(strides is not None for strides in node.operand_strides):
             return False
         if node.op == "Transpose":
             order = permutation(node)
