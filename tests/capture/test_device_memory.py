@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, strategies as st
 
 from torchair import _torch_compat
-from torchair.capture.device_memory import Layout, fresh_copy, overlapping, overlapping_any, overlaps_itself, span
+from torchair.capture.device_memory import Layout, fresh_copy, overlapping, overlapping_any, span
 
 aten = torch.ops.aten
 
@@ -26,7 +26,7 @@ def test_overlap_is_never_missed(dims):
     sizes, strides = [n for n, _ in dims], [s for _, s in dims]
     all_offsets = offsets(sizes, strides)
     if len(set(all_offsets)) < len(all_offsets):
-        assert overlaps_itself(sizes, strides)
+        assert _torch_compat.overlaps_itself(sizes, strides)
 
 
 @given(SIZES)
@@ -42,8 +42,8 @@ def test_span_and_copies(dims):
 @pytest.mark.parametrize("size", [(2, 3), (1, 3), (2, 1), ()])
 def test_dense_tensors_do_not_overlap_themselves(size):
     t = torch.empty(size)
-    assert not overlaps_itself(t.shape, t.stride())
-    assert not overlaps_itself(t.t().shape, t.t().stride()) if t.ndim == 2 else True
+    assert not _torch_compat.overlaps_itself(t.shape, t.stride())
+    assert not _torch_compat.overlaps_itself(t.t().shape, t.t().stride()) if t.ndim == 2 else True
 
 
 @pytest.mark.parametrize(

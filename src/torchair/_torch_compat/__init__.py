@@ -123,6 +123,8 @@ from torchair._torch_compat.symbols import (
 )
 from torchair._torch_compat.tensors import (
     copy_all,
+    is_expanded,
+    overlaps_itself,
     promoted_dtype,
     required_storage_length,
     storage_copy,
@@ -213,6 +215,7 @@ __all__ = [
     "is_auto_functionalized_v2",
     "is_builtin",
     "is_composite",
+    "is_expanded",
     "is_fake",
     "is_functionalized_by_kernel",
     "is_run_and_save_rng_state",
@@ -235,6 +238,7 @@ __all__ = [
     "numbers_streams",
     "outputs_made_from_inputs",
     "outside_of_compiles",
+    "overlaps_itself",
     "overload_names",
     "parse_schema_text",
     "pattern_of",

@@ -7,8 +7,12 @@ from typing import Any
 
 import torch
 
+from torchair._torch_compat.symbols import known_true
+
 __all__ = [
     "copy_all",
+    "is_expanded",
+    "overlaps_itself",
     "promoted_dtype",
     "required_storage_length",
     "storage_copy",
@@ -35,6 +39,27 @@ def required_storage_length(tensor: torch.Tensor) -> Any:
 
     offset: Any = tensor.storage_offset()
     return compute_required_storage_length(tensor.size(), tensor.stride(), offset)
+
+
+def is_expanded(tensor: torch.Tensor) -> bool:
+    """Whether an axis shows one element several times: its stride is 0, and its size may be more than 1.
+
+    Also of fake tensors with symbolic sizes; adds no guard.
+    """
+    if tensor.layout is not torch.strided:
+        return False
+    axes: Any = zip(tensor.shape, tensor.stride(), strict=True)
+    return any(known_true(stride == 0) and not known_true(size <= 1) for size, stride in axes)
+
+
+def overlaps_itself(sizes: Sequence[int], strides: Sequence[int]) -> bool:
+    """Whether two elements may lie at one place, as in an expanded tensor. True where it is hard to say."""
+    covered = 0
+    for stride, size in sorted((s, n) for n, s in zip(sizes, strides, strict=True) if n > 1):
+        if stride <= covered:
+            return True
+        covered += (size - 1) * stride
+    return False
 
 
 def copy_all(into: Sequence[torch.Tensor], values: Sequence[torch.Tensor]) -> None:

@@ -28,7 +28,6 @@ from torchair.capture.device_memory import (
     fresh_copy,
     overlapping,
     overlapping_any,
-    overlaps_itself,
 )
 from torchair.capture.device_streams import DeviceStreams
 from torchair.capture.values import reach
@@ -539,7 +538,7 @@ def _mismatch(position: int, layout: Layout, value: Any) -> str:
             f"input {position}: {value.dtype} {list(value.shape)} on {value.device}, "
             f"captured with {layout.dtype} {list(layout.size)} on {layout.device}"
         )
-    if value.stride() != layout.stride and overlaps_itself(layout.size, layout.stride):
+    if value.stride() != layout.stride and _torch_compat.overlaps_itself(layout.size, layout.stride):
         return f"input {position}: strides {value.stride()}, captured with {layout.stride}"
     return ""
 

@@ -26,7 +26,6 @@ __all__ = [
     "fresh_copy",
     "overlapping",
     "overlapping_any",
-    "overlaps_itself",
     "span",
     "whole_span",
 ]
@@ -39,16 +38,6 @@ def span(tensor: torch.Tensor) -> int:
     return reach(tensor.shape, tensor.stride())
 
 
-def overlaps_itself(sizes: Sequence[int], strides: Sequence[int]) -> bool:
-    """Whether two elements may lie at one place, as in an expanded tensor. True where it is hard to say."""
-    covered = 0
-    for stride, size in sorted((s, n) for n, s in zip(sizes, strides, strict=True) if n > 1):
-        if stride <= covered:
-            return True
-        covered += (size - 1) * stride
-    return False
-
-
 def whole_span(tensor: torch.Tensor) -> torch.Tensor:
     """All elements between the first and the last one, as one dimension."""
     return tensor.as_strided((span(tensor),), (1,), tensor.storage_offset())
@@ -56,7 +45,7 @@ def whole_span(tensor: torch.Tensor) -> torch.Tensor:
 
 def fresh_copy(tensor: torch.Tensor) -> torch.Tensor:
     """A copy with the same strides, also where elements share places."""
-    if overlaps_itself(tensor.shape, tensor.stride()):
+    if _torch_compat.overlaps_itself(tensor.shape, tensor.stride()):
         return whole_span(tensor).clone().as_strided(tensor.shape, tensor.stride(), 0)
     return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=tensor.device).copy_(tensor)
 
@@ -129,7 +118,7 @@ class Held:
         self.address = tensor.untyped_storage().data_ptr()
         self.nbytes = tensor.untyped_storage().nbytes()
         self.shared = False
-        self.overlaps_itself = overlaps_itself(self.layout.size, self.layout.stride)
+        self.overlaps_itself = _torch_compat.overlaps_itself(self.layout.size, self.layout.stride)
         self._tensor: torch.Tensor | None = tensor
         self._target: torch.Tensor | None = None
         self._alive: weakref.ref[torch.Tensor] = weakref.ref(tensor)

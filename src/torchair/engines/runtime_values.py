@@ -12,7 +12,7 @@ from typing import Any
 import sympy
 import torch
 
-from torchair._torch_compat import known_true, size_hint
+from torchair._torch_compat import known_true, overlaps_itself, size_hint
 from torchair.ir import Blob, Dim, DType, Graph, Node, OutputSpec, Slot, TensorType, Value
 from torchair.ir.symbols import evaluate, evaluate_all
 from torchair.opset.infer import host_inputs, host_operand
@@ -167,13 +167,9 @@ def _same_strides(tensor: torch.Tensor, wanted: Sequence[int]) -> bool:
 
 def _may_overlap(sizes: Sequence[int], strides: Sequence[int]) -> bool:
     """Whether several elements lie at one address, in the call that is compiled for."""
-    axes = [(size_hint(stride), size_hint(size)) for stride, size in zip(strides, sizes, strict=True)]
-    last = 0
-    for stride, size in sorted((a, b) for a, b in axes if a is not None and b is not None and b > 1):
-        if stride <= last:
-            return True
-        last += stride * (size - 1)
-    return False
+    hints = [(size_hint(size), size_hint(stride)) for size, stride in zip(sizes, strides, strict=True)]
+    known = [(size, stride) for size, stride in hints if size is not None and stride is not None]
+    return overlaps_itself([size for size, _ in known], [stride for _, stride in known])
 
 
 def wanted_output(value: Any, spec: OutputSpec, bindings: Mapping[str, Any]) -> Any:

@@ -123,7 +123,7 @@ def _problems(overload: OpOverload, node: fx.Node) -> Iterator[tuple[str, str]]:
             continue
         value = given.get(argument.name)
         for item in value if isinstance(value, list | tuple) else [value]:
-            if isinstance(item, fx.Node) and _is_expanded(item.meta.get("example_value")):
+            if isinstance(item, fx.Node) and _shows_expanded(item):
                 reason = (
                     f"{overload} writes the argument {argument.name!r}, which is {_user_name(item)}: several of its "
                     "elements lie at one place of memory (it is expanded)"
@@ -140,16 +140,9 @@ def _overload(node: fx.Node) -> OpOverload | None:
     return target if isinstance(target, OpOverload) else None
 
 
-def _is_expanded(value: Any) -> bool:
-    if not isinstance(value, torch.Tensor) or value.layout is not torch.strided:
-        return False
-    pairs = zip(value.shape, value.stride(), strict=True)
-    numbers: Any = pairs  # symbolic sizes are SymInt, which annotations call int
-    return any(isinstance(stride, int) and stride == 0 and not _is_one(size) for size, stride in numbers)
-
-
-def _is_one(size: Any) -> bool:
-    return isinstance(size, int) and size <= 1
+def _shows_expanded(node: fx.Node) -> bool:
+    value = node.meta.get("example_value")
+    return isinstance(value, torch.Tensor) and _torch_compat.is_expanded(value)
 
 
 def _user_name(node: fx.Node) -> str:
@@ -173,7 +166,7 @@ def name_expanded_inputs(gm: fx.GraphModule) -> Iterator[None]:
     except RuntimeError as e:
         if "refers to a single memory location" not in str(e):
             raise
-        inputs = [n for n in gm.graph.nodes if n.op == "placeholder" and _is_expanded(n.meta.get("example_value"))]
+        inputs = [n for n in gm.graph.nodes if n.op == "placeholder" and _shows_expanded(n)]
         if not inputs:
             raise
         raise MutationError(

@@ -33,7 +33,6 @@ from torchair.frontend.reinplace_memory import (
     Write,
     fake,
     known_equal,
-    may_overlap_itself,
     same_elements,
     storage_of,
 )
@@ -279,7 +278,7 @@ class _Reinplacing:
         same = known_equal(fake(base).storage_offset(), fake(node).storage_offset())
         if same and not self.memory.is_given(base):
             return
-        if may_overlap_itself(fake(base)):
+        if _torch_compat.is_expanded(fake(base)):
             return  # nothing can be copied into it
         if self.memory.counts_positions(node) and not isinstance(fake(node).storage_offset(), int):
             return  # such a position cannot be given to the copy

@@ -28,7 +28,6 @@ __all__ = [
     "fake",
     "is_dense",
     "known_equal",
-    "may_overlap_itself",
     "same_elements",
     "same_type",
     "storage_of",
@@ -109,12 +108,6 @@ def _within(part: torch.Tensor, whole: torch.Tensor) -> bool:
         return True
     (start, end), (whole_start, whole_end) = _span(part), _span(whole)
     return _torch_compat.known_true(whole_start <= start) and _torch_compat.known_true(end <= whole_end)
-
-
-def may_overlap_itself(tensor: torch.Tensor) -> bool:
-    """Whether an expanded axis shows one element several times."""
-    pairs: Any = zip(tensor.shape, tensor.stride(), strict=True)
-    return any(known_equal(stride, 0) and not known_equal(size, 1) for size, stride in pairs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,7 +280,7 @@ class Memory:
             return "it is no strided tensor"
         if storage in self._untouchable:
             return self._untouchable[storage]
-        if may_overlap_itself(written):
+        if _torch_compat.is_expanded(written):
             return "several of its elements share memory"
         for result in write.results:
             if storage_of(fake(result)) == storage:

@@ -52,7 +52,7 @@ def why_unusable(node: fx.Node) -> str:
     for tensor in tensors_of(node.meta.get("val")):
         if tensor.layout is not torch.strided or tensor.device.type != "cpu":
             return "a tensor is not a dense one on the CPU"
-        if _makes_memory(node) and _is_expanded(tensor):
+        if _makes_memory(node) and _torch_compat.is_expanded(tensor):
             # Some fake kernels promise the strides of an expanded argument, which no kernel makes.
             return "it would be made in memory whose elements overlap"
         if tensor.dtype not in C_TYPES or tensor.is_quantized:
@@ -73,11 +73,6 @@ def _makes_memory(node: fx.Node) -> bool:
     return (
         isinstance(target, OpOverload) and target not in VIEWS and not any(r.alias_info for r in target._schema.returns)
     )
-
-
-def _is_expanded(tensor: torch.Tensor) -> bool:
-    axes: Any = zip(tensor.shape, tensor.stride(), strict=True)
-    return any(isinstance(s, int) and s == 0 and not (isinstance(n, int) and n == 1) for n, s in axes)
 
 
 def has_effect(node: fx.Node) -> bool:

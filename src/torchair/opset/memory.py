@@ -52,17 +52,9 @@ def apart(source: Tensor, target: Tensor) -> Tensor:
 
 
 def _may_overlap(x: Tensor) -> bool:
-    axes: list[tuple[Any, Any]] = list(zip(x.stride(), x.shape, strict=True))
-    if any(is_literal(stride, 0) for stride, _ in axes):
-        return True
-    if not all(isinstance(number, int) for axis in axes for number in axis):
-        return False
-    span = 0
-    for stride, size in sorted((stride, size) for stride, size in axes if size > 1):
-        if stride <= span:
-            return True
-        span += stride * (size - 1)
-    return False
+    if not all(isinstance(number, int) for number in (*x.shape, *x.stride())):
+        return _torch_compat.is_expanded(x)
+    return _torch_compat.overlaps_itself(x.shape, x.stride())
 
 
 @ascend_op(source="CANN op_proto: array_ops.h")

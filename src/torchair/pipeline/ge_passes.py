@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from torch import fx
 
+from torchair import _torch_compat
 from torchair.config import Options
 from torchair.ir import Graph, Node
-from torchair.opset.torch_types import dim_of
 from torchair.passes import (
     VIEW_PASSES,
     Caller,
@@ -65,7 +65,7 @@ def run_passes(
         PassError: A pass failed.
         ConfigValueError: The file of fusion switches cannot be read.
     """
-    overlapping = [i for i, given in enumerate(inputs) if isinstance(given, torch.Tensor) and _overlaps(given)]
+    overlapping = [i for i, given in enumerate(inputs) if isinstance(given, torch.Tensor) and _is_fixed(given)]
     passes = default_passes(Caller(remade_outputs, overlapping), options.topology_sorting_strategy, frozen, marked)
     disabled = switched_off(options, [p.name for p in passes])
     if not options.enable_view_optimize or any(map(_wants_its_views, graph)):
@@ -102,11 +102,6 @@ def returned_inputs(gm: fx.GraphModule) -> list[int]:
     ]
 
 
-def _overlaps(tensor: torch.Tensor) -> bool:
-    """True for expanded tensors: several elements lie in one place."""
-    if tensor.layout is not torch.strided:
-        return True
-    return any(
-        stride == 0 and (size != 1)
-        for size, stride in zip(map(dim_of, tensor.shape), map(dim_of, tensor.stride()), strict=True)
-    )
+def _is_fixed(tensor: torch.Tensor) -> bool:
+    """Whether the memory of an input is not to be written in place: several elements may lie at one address."""
+    return tensor.layout is not torch.strided or _torch_compat.is_expanded(tensor)
