@@ -64,6 +64,11 @@ _WRITES = (
     "{place}.add_({x}.sum() % 3)",
     "{place}.add_({x}.cumsum(0) % 3)",
     "{place}.index_fill_(0, torch.tensor([1]), 4)",
+    "{place}.index_add_(0, torch.tensor([1, 1]), {x}[:2])",
+    "{place}.index_copy_(-1, torch.tensor([1]), {x}[..., :1])",
+    "{place}.scatter_(0, {x}.long().abs() % 2, {x})",
+    "{place}.scatter_add_(-1, {x}.long().abs() % 2, {x})",
+    "{place}.index_put_((torch.tensor([1, 0]),), {x}, accumulate=True)",
 )
 _SIZE = 6
 _ARGUMENTS = 4

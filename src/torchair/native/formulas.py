@@ -171,8 +171,7 @@ def _position_form(position: sympy.Expr) -> tuple[str, tuple[sympy.Symbol, ...]]
         raise Unsupported(f"a size is {e}")
 
     def atom(e: sympy.Expr) -> str:
-        text = visit(e)
-        return text if e.is_Atom or text.startswith("(") else f"({text})"
+        return f"({visit(e)})" if e.is_Mul or e.is_Pow else visit(e)
 
     text = visit(position)
     return text, tuple(symbols)

@@ -34,8 +34,15 @@ def compute_dtype(dtype: torch.dtype) -> torch.dtype:
 
 
 def sympy_shape(sizes: Sequence[Any]) -> Shape:
-    """Sizes (numbers and ``SymInt``) as sympy expressions."""
-    return tuple(_torch_compat.sympy_number(s) for s in sizes)
+    """Sizes (numbers and ``SymInt``) as sympy expressions.
+
+    One that the graph's guards say is 1 (``Eq(s0//4, 1)``, where PyTorch has broadcast) is 1.
+    """
+    return tuple(sympy.S.One if _is_guarded_one(s) else _torch_compat.sympy_number(s) for s in sizes)
+
+
+def _is_guarded_one(size: Any) -> bool:
+    return _torch_compat.size_hint(size) in (None, 1) and _torch_compat.known_true(size == 1)
 
 
 @dataclass(eq=False, slots=True)
