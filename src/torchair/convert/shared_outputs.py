@@ -15,8 +15,8 @@ from collections import Counter
 import torch
 from torch import fx
 
-from torchair import _torch_compat
-from torchair.ir import Node, Value
+from torchair.frontend.reinplace_memory import fake, storage_of
+from torchair.ir import Value
 from torchair.opset.memory import Identity
 from torchair.opset.torch_types import dim_of
 
@@ -26,10 +26,10 @@ __all__ = ["shared_bases", "with_strides"]
 def shared_bases(gm: fx.GraphModule) -> frozenset[fx.Node]:
     """The nodes that make memory in which several results of a graph lie."""
     (output,) = gm.graph.find_nodes(op="output")
-    returned = Counter(_storage(arg) for arg in output.args[0] if isinstance(arg, fx.Node))
+    returned = Counter(storage_of(fake(arg)) for arg in output.args[0] if isinstance(arg, fx.Node))
     first: dict[int, fx.Node] = {}
     for node in gm.graph.nodes:
-        storage = _storage(node)
+        storage = storage_of(fake(node))
         if storage is not None and returned[storage] > 1:
             first.setdefault(storage, node)
     return frozenset(node for node in first.values() if node.op == "call_function")
@@ -39,13 +39,6 @@ def with_strides(value: Value, promised: torch.Tensor) -> Value:
     """``value`` itself, or a copy where an engine made it in other strides than the promised ones."""
     result: Value = Identity(value)
     node = result.producer
-    assert isinstance(node, Node)
+    assert node is not None
     node.operand_strides = (tuple(dim_of(s) for s in promised.stride()),)
     return result
-
-
-def _storage(node: fx.Node) -> int | None:
-    value = node.meta.get("val")
-    if isinstance(value, torch.Tensor) and value.layout is torch.strided:
-        return _torch_compat.storage_id(value)
-    return None
