@@ -37,11 +37,12 @@ def _overlaps(tensor: torch.Tensor) -> bool:
     return any(stride == 0 and size > 1 for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
 
 
-def random_case(seed: int, *, writes: bool = False) -> Case:
+def random_case(seed: int, *, writes: bool = False, quotients: bool = False) -> Case:
     """The case of a seed.
 
     Args:
         writes: It may write its arguments.
+        quotients: It has views whose sizes are quotients of those of the arguments: for sizes that are symbols.
     """
     rng = random.Random(seed)
     shape = _shape(rng)
@@ -63,7 +64,10 @@ def random_case(seed: int, *, writes: bool = False) -> Case:
             rng = random.Random(step)
             if writes and rng.random() < 0.35:
                 _write(rng, rng.choice(given), values, index)
-            values.append(_step(rng, values, index))
+            if quotients and rng.random() < 0.3:
+                values.append(_quotient(rng, values[-1]))
+            else:
+                values.append(_step(rng, values, index))
         return tuple(values[-returned:])
 
     return Case(seed, function, tuple(arguments))
@@ -181,6 +185,29 @@ def _view(rng: random.Random, x: torch.Tensor) -> torch.Tensor:
             lambda: x.transpose(0, -1).contiguous(),
         )
     )()
+
+
+def _quotient(rng: random.Random, x: torch.Tensor) -> torch.Tensor:
+    """A view, or a part of it, with sizes that are quotients, remainders and products of them."""
+    x = x.reshape(-1, 1) if x.dim() < 2 else x
+    flat, last, step = x.reshape(-1), x.shape[-1], rng.choice((2, 3, 4))
+    kinds: tuple[Callable[[], torch.Tensor], ...] = (
+        lambda: flat[::step],
+        lambda: flat[1::step].flip(0),
+        lambda: x[..., rng.randint(0, 2) :: step],
+        lambda: flat[: flat.shape[0] // 6 * 6].view(2, 3, -1),
+        lambda: flat[: flat.shape[0] // step * step].view(-1, step),
+        lambda: flat[::2][: flat.shape[0] // 4 * 2].view(-1, 2).t(),
+        lambda: x[..., : last // step],
+        lambda: x[..., last // step :],
+        lambda: x[: x.shape[0] // 2].unsqueeze(0).expand(step, *([-1] * x.dim())),
+        lambda: x.chunk(step, -1)[-1],
+        lambda: torch.nn.functional.pad(x, (0, -last % step)).unflatten(-1, (-1, step)),
+        lambda: x.unfold(-1, step, 2),
+        lambda: torch.cat([x[..., last // 2 :], x[..., : last // 2]], -1),
+        lambda: x[:, : last // step] + x[:, last - last // step :],
+    )
+    return rng.choice(kinds)()
 
 
 def _reduce(rng: random.Random, x: torch.Tensor) -> torch.Tensor:

@@ -46,7 +46,7 @@ def _quiet():
 
 def _prepare(seed: int, mode: str, *, writes: bool) -> _Ready | None:
     """A graph and what it computes without native programs; None where PyTorch cannot trace it, or does not take it."""
-    case = random_case(seed, writes=writes)
+    case = random_case(seed, writes=writes, quotients=mode == "symbolic")
     try:
         gm = traced(case.function, case.fresh(), mode=mode)
         arguments = case.fresh()
@@ -76,8 +76,8 @@ def _check(seeds: Iterable[int], mode: str, *, writes: bool) -> int:
 
 @pytest.mark.parametrize(
     ("mode", "writes", "first"),
-    [("fake", False, 0), ("symbolic", False, 100), ("fake", True, 200)],
-    ids=["fixed", "symbolic", "writes"],
+    [("fake", False, 0), ("symbolic", False, 100), ("fake", True, 200), ("symbolic", True, 300)],
+    ids=["fixed", "symbolic", "writes", "symbolic-writes"],
 )
 def test_programs_agree_with_operators(mode: str, writes: bool, first: int) -> None:
     assert _check((s for s in range(first, first + _BATCH) if s not in ILL_CONDITIONED), mode, writes=writes) > 15
@@ -101,7 +101,8 @@ def test_graphs_that_failed_once() -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize(("mode", "writes"), [("fake", False), ("symbolic", False), ("fake", True)])
+@pytest.mark.parametrize("writes", [False, True])
+@pytest.mark.parametrize("mode", ["fake", "symbolic"])
 def test_programs_agree_with_operators_at_length(mode: str, writes: bool) -> None:
     """Seven minutes of each kind, other graphs than above."""
     end, seed = time.monotonic() + 420, 10_000

@@ -118,7 +118,7 @@ def _as_float32(number: float) -> float:
 
 
 def position_text(position: sympy.Expr, name_of: Callable[[sympy.Symbol], str]) -> str:
-    """A position as int64 arithmetic; its parts are not negative.
+    """A position as int64 arithmetic.
 
     Args:
         name_of: The C++ name of a symbol.
@@ -155,13 +155,13 @@ def _position_form(position: sympy.Expr) -> tuple[str, tuple[sympy.Symbol, ...]]
             return " * ".join([visit(e.base)] * int(e.exp))
         kind = _torch_compat.size_function(e)
         if kind == "floor_div":
-            return f"({visit(e.args[0])} / {atom(e.args[1])})"
+            return rounded_down("/", "tair::integer_div_floor", *e.args)
         if kind == "modular":
             base, divisor, modulus = e.args
             inner = visit(base) if divisor == 1 else f"({visit(base)} / {atom(divisor)})"
             return f"({inner} % {atom(modulus)})"
         if kind == "mod":
-            return f"({visit(e.args[0])} % {atom(e.args[1])})"
+            return rounded_down("%", "tair::integer_remainder", *e.args)
         if kind in ("max", "min"):
             first, *rest = e.args
             text = visit(first)
@@ -169,6 +169,12 @@ def _position_form(position: sympy.Expr) -> tuple[str, tuple[sympy.Symbol, ...]]
                 text = f"tair::{kind}imum<int64_t>({text}, {visit(other)})"
             return text
         raise Unsupported(f"a size is {e}")
+
+    def rounded_down(sign: str, function: str, base: sympy.Expr, divisor: sympy.Expr) -> str:
+        # Python rounds down, C++ to 0. Sizes have negative parts: what is missing to a multiple of 3 is -s0 % 3.
+        if base.is_nonnegative and divisor.is_nonnegative:
+            return f"({visit(base)} {sign} {atom(divisor)})"
+        return f"{function}<int64_t>({visit(base)}, {visit(divisor)})"
 
     def atom(e: sympy.Expr) -> str:
         return f"({visit(e)})" if e.is_Mul or e.is_Pow else visit(e)
