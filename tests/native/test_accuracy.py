@@ -73,3 +73,12 @@ def test_no_worse_than_twice_the_error_of_eager(compiled: tuple[torch.dtype, dic
         # A result or two may be rounded the other way.
         spare = 0.1 * torch.finfo(dtype).eps * float(truth.square().mean().sqrt())
         assert _error(got, truth) <= 2 * _error(eager, truth) + spare
+
+
+def test_a_product_past_the_range_of_float32() -> None:
+    x = torch.full((2, 150), 100.0)
+    x[0, 140], x[1, :75] = 0, 0.01  # the products are 0 and 1; 20 factors leave the range
+    module, record = lowered(lambda x: (x.prod(-1), x.t().contiguous().prod(0)), x)
+    compile_programs(record.programs)
+    for result in module(x):
+        torch.testing.assert_close(result, torch.tensor([0.0, 1.0]))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import sympy
@@ -13,6 +14,36 @@ from torchair.errors import ShapeError
 from torchair.ir.types import Dim
 
 __all__ = ["evaluate", "evaluate_all"]
+
+
+def _function(name: str) -> Callable[[Any], Any]:
+    """A function of ``math`` that takes torch's symbolic numbers, too."""
+
+    def apply(x: Any) -> Any:
+        symbolic = getattr(x, f"__sym_{name}__", None)
+        return getattr(math, name)(x) if symbolic is None else symbolic()
+
+    return apply
+
+
+class _Arithmetic(PythonReferenceAnalysis):
+    """Functions of sizes on Python's numbers and torch's symbolic ones; torch's class leaves these as expressions."""
+
+    @staticmethod
+    def int_truediv(a: Any, b: Any) -> Any:
+        return a / b
+
+    @staticmethod
+    def trunc_to_int(x: Any, dtype: Any) -> Any:
+        return math.trunc(x)
+
+    @staticmethod
+    def trunc(x: Any) -> Any:
+        return float(math.trunc(x))
+
+    cos, sin, tan, acos, asin, atan, cosh, sinh, tanh = (
+        staticmethod(_function(name)) for name in ("cos", "sin", "tan", "acos", "asin", "atan", "cosh", "sinh", "tanh")
+    )
 
 
 def evaluate(dim: Dim, bindings: Mapping[str, Any]) -> Any:
@@ -35,7 +66,7 @@ def evaluate(dim: Dim, bindings: Mapping[str, Any]) -> Any:
     if missing:
         raise _unbound(dim, missing)
     env = {s: bindings[s.name] for s in dim.free_symbols}
-    return sympy_interp(PythonReferenceAnalysis, env, dim)
+    return sympy_interp(_Arithmetic, env, dim)
 
 
 def evaluate_all(dims: Sequence[Dim], bindings: Mapping[str, Any]) -> list[Any]:

@@ -109,7 +109,9 @@ class Accumulator:
     def begin_block(self, streams: int = 1) -> list[str]:
         if self.is_serial:
             return []
-        return [f"{self._type} {', '.join(f'{p} = {self._identity()}' for p in self._parts(streams))};"]
+        # A product of a few dozen numbers leaves the range of float32, and infinity times 0 is not a number.
+        kind = self._wide if self._kind == "prod" else self._type
+        return [f"{kind} {', '.join(f'{p} = {self._identity()}' for p in self._parts(streams))};"]
 
     def clauses(self, streams: int = 1) -> list[str]:
         if self.is_serial:

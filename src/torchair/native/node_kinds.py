@@ -12,7 +12,17 @@ from torchair import _torch_compat
 from torchair._torch_compat import OpOverload
 from torchair.native.formulas import C_TYPES
 
-__all__ = ["CREATIONS", "VIEWS", "has_effect", "is_of_sizes", "maker_of", "tensors_of", "why_unusable", "writes"]
+__all__ = [
+    "CREATIONS",
+    "VIEWS",
+    "has_effect",
+    "is_known_late",
+    "is_of_sizes",
+    "maker_of",
+    "tensors_of",
+    "why_unusable",
+    "writes",
+]
 
 aten = torch.ops.aten
 
@@ -60,11 +70,14 @@ def why_unusable(node: fx.Node) -> str:
         if tensor.is_conj() or tensor.is_neg():
             return "a tensor is conjugated"
         for size in (*tensor.shape, *tensor.stride()):
-            if isinstance(size, torch.SymInt) and any(
-                _torch_compat.is_unbacked(s) for s in size.node.expr.free_symbols
-            ):
+            if is_known_late(size):
                 return "a size is known only at run time"
     return ""
+
+
+def is_known_late(number: Any) -> bool:
+    """Whether a (symbolic) number is known only when an operator has run."""
+    return isinstance(number, torch.SymInt) and any(map(_torch_compat.is_unbacked, number.node.expr.free_symbols))
 
 
 def _makes_memory(node: fx.Node) -> bool:

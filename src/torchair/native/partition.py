@@ -25,6 +25,7 @@ from torchair.native.node_kinds import (
     CREATIONS,
     VIEWS,
     has_effect,
+    is_known_late,
     is_of_sizes,
     maker_of,
     tensors_of,
@@ -218,6 +219,8 @@ class Partition:
         """Why the numbers that a node takes are none for native code, which is bound once for given sizes."""
         for used in node.all_input_nodes:
             number = used.meta.get("val")
+            if is_known_late(number):
+                return f"it takes the number {number}, which is known only at run time"
             if isinstance(number, torch.SymInt) and not number.node.expr.free_symbols <= self.size_symbols:
                 return f"it takes the number {number}, which decides no size"
         return ""
