@@ -133,8 +133,10 @@ def test_what_rounding_decides() -> None:
         (lambda x: ((x * 3).sum(-1) > 8.5,), True, False),
         (lambda x: (torch.nn.functional.layer_norm(x.tanh() * torch.arange(4), (4,)),), 1e-4, False),
         (lambda x: (x.exp().sum(-1),), 1e-4, False),
+        # One element is decided by rounding, another is wrong.
+        (lambda x: ((x * torch.tensor([3.0, 3.5, 3.0]).view(3, 1)).sum(-1) > 8.4,), torch.arange(3) == 1, False),
     ):
         graph = traced(function, [x])
         want = [*graph(x), x]
-        got = [want[0] ^ error if error is True else want[0] + error, x]
+        got = [want[0] ^ error if want[0].dtype is torch.bool else want[0] + error, x]
         assert is_decided_by_rounding(graph, lambda: [x.clone()], got, want) == is_decided

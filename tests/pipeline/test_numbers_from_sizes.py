@@ -16,7 +16,7 @@ from tests.pipeline.agreement import assert_agrees
 def _quotients(x: Tensor) -> list[Tensor]:
     n = x.shape[0]
     numbers = [n / 2, n / (n + 1), int(n * 0.5), round(n / 3), math.floor(n * 0.3), math.ceil(n / 4), -n // 3, n**0.5]
-    numbers += [min(n / 2, 3.5), n / 3 // 1, round(n / 3, 1), torch.sym_max(n, 7), 2.0**n]
+    numbers += [min(n / 2, 3.5), n / 3 // 1, round(n / 3, 1), torch.sym_max(n, 7), 2.0**n, n & 3, n | 8, n ^ 1]
     return [x * number for number in numbers]
 
 
@@ -26,7 +26,7 @@ def _functions(x: Tensor) -> list[Tensor]:
         math.sqrt, math.log2, math.cos, math.sin, math.tan, math.acos, math.asin, math.atan, math.cosh, math.sinh,
         math.tanh,
     )  # fmt: skip
-    return [x + function(n) for function in functions]
+    return [x + math.cos(x.shape[0]), *(x + function(n) for function in functions)]
 
 
 def _arguments(x: Tensor) -> list[Tensor]:

@@ -37,9 +37,30 @@ class _Arithmetic(PythonReferenceAnalysis):
     def trunc_to_int(x: Any, dtype: Any) -> Any:
         return math.trunc(x)
 
+    # float() of a symbolic number would guard on its value.
     @staticmethod
     def trunc(x: Any) -> Any:
-        return float(math.trunc(x))
+        return math.trunc(x) * 1.0
+
+    @staticmethod
+    def floor(x: Any) -> Any:
+        return math.floor(x) * 1.0
+
+    @staticmethod
+    def ceil(x: Any) -> Any:
+        return math.ceil(x) * 1.0
+
+    @staticmethod
+    def bitwise_and(a: Any, b: Any) -> Any:
+        return a & b
+
+    @staticmethod
+    def bitwise_or(a: Any, b: Any) -> Any:
+        return a | b
+
+    @staticmethod
+    def bitwise_xor(a: Any, b: Any) -> Any:
+        return a ^ b
 
     cos, sin, tan, acos, asin, atan, cosh, sinh, tanh = (
         staticmethod(_function(name)) for name in ("cos", "sin", "tan", "acos", "asin", "atan", "cosh", "sinh", "tanh")

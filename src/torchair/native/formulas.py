@@ -156,7 +156,7 @@ def _position_form(position: sympy.Expr) -> tuple[str, tuple[sympy.Symbol, ...]]
         kind = _torch_compat.size_function(e)
         if kind == "floor_div":
             return rounded_down("/", "tair::integer_div_floor", *e.args)
-        if kind == "modular":
+        if kind == "modular":  # of a position, which is not negative where it is read
             base, divisor, modulus = e.args
             inner = visit(base) if divisor == 1 else f"({visit(base)} / {atom(divisor)})"
             return f"({inner} % {atom(modulus)})"

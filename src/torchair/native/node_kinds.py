@@ -76,7 +76,7 @@ def why_unusable(node: fx.Node) -> str:
 
 
 def is_known_late(number: Any) -> bool:
-    """Whether a (symbolic) number is known only when an operator has run."""
+    """Whether a (symbolic) integer is known only when an operator has run."""
     return isinstance(number, torch.SymInt) and any(map(_torch_compat.is_unbacked, number.node.expr.free_symbols))
 
 
